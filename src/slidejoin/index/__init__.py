@@ -1,0 +1,12 @@
+"""The indexes by name. A new one is a new file and its line here."""
+
+from __future__ import annotations
+
+from slidejoin.index.bi_sort import BiSort
+from slidejoin.index.hash import Hash
+from slidejoin.index.protocol import Entries, Index, Probes, Ranges
+from slidejoin.index.scan import Scan
+
+REGISTRY: dict[str, type[Index]] = {index.name: index for index in (Scan, Hash, BiSort)}
+
+__all__ = ["REGISTRY", "BiSort", "Entries", "Hash", "Index", "Probes", "Ranges", "Scan"]

@@ -1,0 +1,91 @@
+"""What every index is: keys in, ranges out.
+
+An index serves one subwindow. It maps int64 keys to the subwindow's row ids and answers probes with ranges
+over an array of row ids (PanJoin's record format), so that a probe that matches a billion pairs costs no
+more than one that matches none. It knows nothing of streams, windows or SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+
+class Entries(NamedTuple):
+    """A batch to insert, arranged as the index wants it."""
+
+    keys: Int64s
+    ids: Int32s
+
+
+class Probes(NamedTuple):
+    """A batch of probes, arranged as the index wants it; bounds are inclusive."""
+
+    rows: Int32s
+    lows: Int64s
+    highs: Int64s
+
+    def pieces(self, count: int) -> list[Probes]:
+        """Cut into at most ``count`` consecutive pieces of about equal size."""
+        size = -(-len(self.rows) // count)
+        return [
+            Probes(self.rows[at : at + size], self.lows[at : at + size], self.highs[at : at + size])
+            for at in range(0, len(self.rows), size)
+        ]
+
+
+class Ranges(NamedTuple):
+    """Answers: probing row ``rows[i]`` matches ``ids[starts[i]:ends[i]]``; no range is empty."""
+
+    rows: Int32s
+    starts: Int32s
+    ends: Int32s
+    ids: Int32s
+    pairs: int
+
+
+class Index(Protocol):
+    """One subwindow's structure. ``kinds`` are the access paths that it can serve."""
+
+    name: ClassVar[str]
+    kinds: ClassVar[frozenset[str]]
+
+    @staticmethod
+    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+        """Order a batch for ``insert``; done once, whichever subwindow it goes to."""
+
+    @staticmethod
+    def arrange_probes(rows: Int32s, lows: Int64s, highs: Int64s) -> Probes:
+        """Order a batch for ``probe``; done once for all subwindows."""
+
+    def insert(self, entries: Entries) -> None:
+        """Add a batch of new ids."""
+
+    def probe(self, probes: Probes) -> Sequence[Ranges]:
+        """The ranges that the probes match. Arrays in the answer are never changed afterwards."""
+
+    def drop_below(self, first: int) -> None:
+        """Forget ids below ``first`` (rows that left the window)."""
+
+    def merge(self) -> None:
+        """The subwindow is complete: reorganise for probing alone."""
+
+    def copy(self) -> Index:
+        """A second index over the same immutable arrays, O(1): inserting into one leaves the other."""
+
+    def check(self) -> None:
+        """Assert every invariant."""
+
+    @property
+    def entries(self) -> int:
+        """How many ids are held."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""

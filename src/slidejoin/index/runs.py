@@ -1,0 +1,99 @@
+"""Sorted runs that grow by logarithmic merging: the part that BI-Sort and Hash share.
+
+Each inserted batch is a run. A new run is merged with the one before it while that one is at most
+``GROWTH`` times as long, so a subwindow of n rows has O(log n) runs and each row is merged O(log n) times,
+where one ever-growing main array would copy all n rows for every batch (seed 000, III-D). Runs are never
+changed, only replaced: a result may keep pointing into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from slidejoin.index.protocol import Int32s, Int64s
+from slidejoin.kernels.merge import drop_below, merge_runs
+
+GROWTH = 2  # the shortest that keeps merging geometric when batches are of one size
+
+
+class Run(Protocol):
+    """An immutable ascending run; what else it carries is its index's affair."""
+
+    @property
+    def keys(self) -> Int64s: ...
+
+    @property
+    def ids(self) -> Int32s: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
+class Runs(Generic[AnyRun]):
+    """A list of runs from long to short."""
+
+    def __init__(self, build: Callable[[Int64s, Int32s], AnyRun], runs: tuple[AnyRun, ...] = ()) -> None:
+        self._build = build
+        self.runs = runs
+
+    def insert(self, keys: Int64s, ids: Int32s) -> None:
+        """Add a sorted batch; O(log n) amortised per row."""
+        if len(keys) == 0:
+            return
+        runs = list(self.runs)
+        while runs and len(runs[-1].keys) < GROWTH * len(keys):
+            keys, ids = merged(runs.pop(), keys, ids)
+        runs.append(self._build(keys, ids))
+        self.runs = tuple(runs)
+
+    def merge(self) -> None:
+        """Make one run of all; from the shortest up, so that each row moves as little as possible."""
+        if len(self.runs) < 2:
+            return
+        keys, ids = self.runs[-1].keys, self.runs[-1].ids
+        for run in reversed(self.runs[:-1]):
+            keys, ids = merged(run, keys, ids)
+        self.runs = (self._build(keys, ids),)
+
+    def drop_below(self, first: int) -> None:
+        kept = []
+        for run in self.runs:
+            keys, ids = np.empty_like(run.keys), np.empty_like(run.ids)
+            count = drop_below(run.keys, run.ids, first, keys, ids)
+            if count:
+                kept.append(self._build(keys[:count].copy(), ids[:count].copy()))
+        self.runs = tuple(kept)
+
+    def copy(self) -> Runs[AnyRun]:
+        return Runs(self._build, self.runs)
+
+    def check(self) -> None:
+        for run in self.runs:
+            assert len(run.keys) == len(run.ids) > 0, "a run has rows"
+            assert bool(np.all(run.keys[1:] >= run.keys[:-1])), "keys ascend"
+        lengths = [len(run.keys) for run in self.runs]
+        assert all(long > short for long, short in zip(lengths, lengths[1:], strict=False)), "runs shorten"
+        ids = np.concatenate([run.ids for run in self.runs]) if self.runs else np.empty(0, np.int32)
+        assert len(np.unique(ids)) == len(ids), "an id is held once"
+
+    @property
+    def entries(self) -> int:
+        return sum(len(run.keys) for run in self.runs)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.nbytes for run in self.runs)
+
+
+def merged(run: Run, keys: Int64s, ids: Int32s) -> tuple[Int64s, Int32s]:
+    """The run and a younger sorted batch as one."""
+    total = len(run.keys) + len(keys)
+    out_keys, out_ids = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int32)
+    merge_runs(run.keys, run.ids, keys, ids, out_keys, out_ids)
+    return out_keys, out_ids

@@ -1,0 +1,66 @@
+"""Scan: no structure at all; every row of the subwindow is a candidate.
+
+Design      row ids in arrival order; a probe answers with all of them, the caller evaluates the condition.
+Invariants  ids ascend.
+Cost        insert O(batch), probe O(1) a row and O(subwindow) a row for whoever checks the candidates.
+Reference   the nested loop that every seed starts from; the simplest correct index.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+
+NO_KEYS = np.empty(0, dtype=np.int64)
+
+
+class Scan:
+    name: ClassVar[str] = "scan"
+    kinds: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self) -> None:
+        self._ids: Int32s = np.empty(0, dtype=np.int32)
+
+    @staticmethod
+    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+        return Entries(NO_KEYS, ids)
+
+    @staticmethod
+    def arrange_probes(rows: Int32s, lows: Int64s, highs: Int64s) -> Probes:
+        return Probes(rows, lows, highs)
+
+    def insert(self, entries: Entries) -> None:
+        self._ids = np.concatenate([self._ids, entries.ids])
+
+    def probe(self, probes: Probes) -> list[Ranges]:
+        held, asked = len(self._ids), len(probes.rows)
+        if held == 0 or asked == 0:
+            return []
+        starts = np.zeros(asked, dtype=np.int32)
+        ends = np.full(asked, held, dtype=np.int32)
+        return [Ranges(probes.rows, starts, ends, self._ids, held * asked)]
+
+    def drop_below(self, first: int) -> None:
+        self._ids = self._ids[np.searchsorted(self._ids, first) :]
+
+    def merge(self) -> None:
+        """Nothing to reorganise."""
+
+    def copy(self) -> Scan:
+        twin = Scan()
+        twin._ids = self._ids
+        return twin
+
+    def check(self) -> None:
+        assert bool(np.all(np.diff(self._ids) > 0)), "ids must ascend"
+
+    @property
+    def entries(self) -> int:
+        return len(self._ids)
+
+    @property
+    def nbytes(self) -> int:
+        return self._ids.nbytes

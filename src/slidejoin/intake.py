@@ -1,0 +1,85 @@
+"""Intake: whatever the user pushes, as one Arrow batch with the stream's schema.
+
+Takes pyarrow tables, batches and readers, anything with an Arrow C stream or array (Polars, DuckDB,
+nanoarrow), pandas frames and dicts of arrays. Rows are copied where the giver could change them later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.errors import SchemaError
+from slidejoin.window.payload import detached, one_batch
+from slidejoin.window.spec import SIDES
+
+
+def to_batch(data: Any, side: int) -> pa.RecordBatch:
+    """One batch of what was pushed, whatever it came as."""
+    batch = _converted(data, side)
+    names = batch.schema.names
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise SchemaError(
+            f"the {SIDES[side]} batch has several columns named {twice}; expected distinct names; rename them"
+        )
+    return batch.replace_schema_metadata(None)
+
+
+def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
+    """Refuse a batch whose columns differ from those pushed before."""
+    now = batch.schema
+    if now.names == known.names and now.types == known.types:
+        return
+    differences = [
+        f"{name} was {known.field(name).type if name in known.names else 'absent'}, "
+        f"is {now.field(name).type if name in now.names else 'absent'}"
+        for name in dict.fromkeys([*known.names, *now.names])
+        if name not in known.names or name not in now.names or known.field(name).type != now.field(name).type
+    ]
+    what = "; ".join(differences) or f"the columns are in another order: {now.names}"
+    raise SchemaError(
+        f"the {SIDES[side]} schema changed between pushes ({what}); expected {known.names} as pushed first; "
+        "cast or reorder the columns before pushing"
+    )
+
+
+def _converted(data: Any, side: int) -> pa.RecordBatch:
+    if isinstance(data, pa.RecordBatch):
+        return data
+    if isinstance(data, pa.Table):
+        return one_batch(data)
+    try:
+        if isinstance(data, Mapping):
+            lengths = {name: len(values) for name, values in data.items()}
+            if len(set(lengths.values())) > 1:
+                raise SchemaError(
+                    f"the {SIDES[side]} columns have different lengths {lengths}; expected one length; "
+                    "check the dict that was pushed"
+                )
+            return one_batch(pa.table({str(name): _owned(values) for name, values in data.items()}))
+        if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+            return detached(one_batch(pa.Table.from_pandas(data, preserve_index=False)))
+        if hasattr(data, "__arrow_c_stream__"):
+            return one_batch(pa.table(data))
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.record_batch(data)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"the {SIDES[side]} batch could not be read as Arrow columns ({error}); expected columns of one type "
+            "and length each; convert it with pyarrow.table(...) to see what is wrong"
+        ) from error
+    raise SchemaError(
+        f"the {SIDES[side]} batch is a {type(data).__name__}; expected Arrow, Polars, pandas, DuckDB or a dict of "
+        "arrays; wrap it in pyarrow.table(...)"
+    )
+
+
+def _owned(values: Any) -> Any:
+    """A copy, where the giver could write into what he gave."""
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    return pa.array(np.array(values, copy=True)) if isinstance(values, np.ndarray) else pa.array(values)

@@ -1,0 +1,59 @@
+"""From ranges to pairs: all of them, some of them, or those inside the window."""
+
+from __future__ import annotations
+
+from numba import types
+
+from slidejoin.kernels import I32, I64, OUT_I32, kernel
+
+
+@kernel(types.int64(I32, I32, I32, I32, types.int64, types.int64, OUT_I32, OUT_I32))
+def expand(rows, starts, ends, ids, at, offset, out_rows, out_ids):  # type: ignore[no-untyped-def]
+    """Write pairs from range ``at`` on, skipping its first ``offset``, until the output is full.
+
+    Returns how many were written. The caller finds where to go on from prefix sums of the range lengths.
+    """
+    room = len(out_rows)
+    written = 0
+    for i in range(at, len(rows)):
+        row = rows[i]
+        for j in range(starts[i] + offset, ends[i]):
+            if written == room:
+                return written
+            out_rows[written] = row
+            out_ids[written] = ids[j]
+            written += 1
+        offset = 0
+    return written
+
+
+@kernel(
+    types.int64(
+        I32, I32, I32, I32, I64, types.int64, I64, I64, types.int64, types.int64, types.int64, OUT_I32, OUT_I32
+    )
+)
+def expand_visible(  # type: ignore[no-untyped-def]
+    rows, starts, ends, ids, positions, base, lows, highs, at, offset, candidates, out_rows, out_ids
+):
+    """As ``expand`` over the next ``candidates`` pairs, keeping those inside the probing row's window.
+
+    A stored row is inside when its position is within ``[lows[row], highs[row]]``. ``positions`` may be
+    empty: then the position of id ``k`` is ``base + k`` (count windows).
+    """
+    written = 0
+    contiguous = len(positions) == 0
+    for i in range(at, len(rows)):
+        row = rows[i]
+        low = lows[row]
+        high = highs[row]
+        for j in range(starts[i] + offset, ends[i]):
+            if candidates == 0:
+                return written
+            candidates -= 1
+            entry = ids[j]
+            position = base + entry if contiguous else positions[entry]
+            out_rows[written] = row
+            out_ids[written] = entry
+            written += (position >= low) & (position <= high)
+        offset = 0
+    return written

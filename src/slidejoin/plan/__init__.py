@@ -1,0 +1,7 @@
+"""The planner: which index serves each branch of the condition, on which key, and why."""
+
+from __future__ import annotations
+
+from slidejoin.plan.access import Access, choose, require
+
+__all__ = ["Access", "choose", "require"]

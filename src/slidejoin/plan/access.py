@@ -1,0 +1,96 @@
+"""How one side's rows are found: an index on one part of the condition, the rest checked on candidates.
+
+A branch of the condition may offer several ways in (an equality, a band, an inequality). Asked for ``auto``,
+the planner measures each on a sample of the first rows that meet, and takes the one that keeps the least of
+the window; what it does not cover is checked on the candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.condition import AccessPath, Branch, Predicate
+from slidejoin.errors import ConditionError
+from slidejoin.index import REGISTRY, Index
+
+SAMPLE = 1024  # rows of each side that a selectivity is measured on
+BEST_INDEX = {"equality": "hash", "band": "bi_sort", "inequality": "bi_sort", "unequal": "bi_sort"}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One branch, one stored side: the index, the path that it is on, and what remains to be checked."""
+
+    branch: Branch
+    stored: int
+    index: type[Index]
+    path: AccessPath | None
+    reason: str
+
+    @property
+    def verify(self) -> Predicate | None:
+        return self.branch.verify if self.path is None else self.path.verify
+
+    def __str__(self) -> str:
+        checked = f", then check {self.verify.text}" if self.verify is not None else ""
+        if self.path is None:
+            return f"{self.index.name} over every row{checked} ({self.reason})"
+        return f"{self.index.name} on {self.path.key_text} for {self.path.bounds_text}{checked} ({self.reason})"
+
+
+def require(branches: tuple[Branch, ...], index: str) -> None:
+    """Refuse an index that was asked for by name and cannot serve the condition."""
+    if index in ("auto", "scan"):
+        return
+    for branch in branches:
+        for stored in (0, 1):
+            if not any(path.kind in REGISTRY[index].kinds for path in branch.paths(stored)):
+                kinds = ", ".join(sorted(REGISTRY[index].kinds))
+                raise ConditionError(
+                    f"index {index!r} needs one of: {kinds}; the condition has none in '{branch.text}'; "
+                    "use index='auto'"
+                )
+
+
+def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probing: pa.RecordBatch) -> Access:
+    """The way to find rows of the ``stored`` side; ``rows`` and ``probing`` are what has arrived so far."""
+    if index == "scan":
+        return Access(branch, stored, REGISTRY["scan"], None, "asked for")
+    paths = [
+        path for path in branch.paths(stored) if index == "auto" or path.kind in REGISTRY[index].kinds
+    ]
+    if not paths:
+        return Access(branch, stored, REGISTRY["scan"], None, "nothing in it can be indexed")
+    if len(paths) == 1:
+        return Access(branch, stored, _index(paths[0], index), paths[0], f"the only {paths[0].kind}")
+    kept = [selectivity(path, rows, probing) for path in paths]
+    best = min(range(len(paths)), key=kept.__getitem__)
+    measured = ", ".join(f"{path.bounds_text} {share:.2%}" for path, share in zip(paths, kept, strict=True))
+    return Access(
+        branch, stored, _index(paths[best], index), paths[best], f"keeps the least of the window: {measured}"
+    )
+
+
+def selectivity(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> float:
+    """The share of the stored rows that a probing row finds through this path, on samples of both."""
+    keys = path.keys(_sample(rows))
+    values = np.sort(keys.values if keys.valid is None else keys.values[keys.valid])
+    sample = _sample(probing)
+    found = path.intervals(sample)
+    starts = np.searchsorted(values, found.lo)
+    ends = np.searchsorted(values, found.hi, side="right")
+    return float(np.maximum(ends - starts, 0).sum()) / max(1, len(keys.values) * sample.num_rows)
+
+
+def _index(path: AccessPath, index: str) -> type[Index]:
+    return REGISTRY[BEST_INDEX[path.kind] if index == "auto" else index]
+
+
+def _sample(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if batch.num_rows <= SAMPLE:
+        return batch
+    step = batch.num_rows // SAMPLE
+    return batch.take(pa.array(np.arange(0, step * SAMPLE, step)))

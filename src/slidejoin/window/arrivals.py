@@ -1,0 +1,101 @@
+"""Rows of one stream on their way in: what a push became after intake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.window.payload import take
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+
+class Source(Protocol):
+    """Rows that results point into: by id, with their columns and their stream's row numbers."""
+
+    def take(self, ids: Int32s, names: Sequence[str]) -> pa.RecordBatch: ...
+
+    def seqs_of(self, ids: Int32s) -> Int64s: ...
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One int64 a row: explicit, or counting up from ``first``."""
+
+    first: int
+    values: Int64s | None = None
+
+    def of(self, ids: Int32s) -> Int64s:
+        return self.first + ids.astype(np.int64) if self.values is None else self.values[ids]
+
+    def slice(self, at: int, count: int) -> Numbers:
+        if self.values is None:
+            return Numbers(self.first + at)
+        return Numbers(int(self.values[at]) if count else 0, self.values[at : at + count])
+
+    def select(self, ids: Int32s) -> Numbers:
+        return Numbers(0, self.of(ids))
+
+    def array(self, rows: int) -> Int64s:
+        if self.values is None:
+            return np.arange(self.first, self.first + rows, dtype=np.int64)
+        return self.values
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Accepted rows of one side, in arrival order.
+
+    ``seqs`` are their row numbers in the stream as pushed. ``positions`` are what the window measures:
+    event-time ticks, or arrival numbers for count windows. ``lows``/``highs`` bound the positions of the
+    other side's rows that each may join (one number for all rows where they agree). ``ranks`` are arrival
+    ranks among all rows of the push, both sides.
+    """
+
+    side: int
+    batch: pa.RecordBatch
+    seqs: Numbers
+    positions: Numbers
+    lows: Int64s
+    highs: Int64s
+    ranks: Numbers
+
+    @property
+    def rows(self) -> int:
+        return int(self.batch.num_rows)
+
+    def slice(self, at: int, count: int) -> Arrivals:
+        count = min(count, self.rows - at)
+        return Arrivals(
+            self.side,
+            self.batch.slice(at, count),
+            self.seqs.slice(at, count),
+            self.positions.slice(at, count),
+            self.lows[at : at + count],
+            self.highs[at : at + count],
+            self.ranks.slice(at, count),
+        )
+
+    def select(self, ids: Int32s) -> Arrivals:
+        """Some of the rows, in ascending order of ids."""
+        return Arrivals(
+            self.side,
+            self.batch.take(pa.array(ids)),
+            self.seqs.select(ids),
+            self.positions.select(ids),
+            self.lows[ids],
+            self.highs[ids],
+            self.ranks.select(ids),
+        )
+
+    def take(self, ids: Int32s, names: Sequence[str]) -> pa.RecordBatch:
+        return take(self.batch, ids, names)
+
+    def seqs_of(self, ids: Int32s) -> Int64s:
+        return self.seqs.of(ids)

@@ -1,0 +1,146 @@
+"""One stream's window: a chain of subwindows, the oldest first.
+
+Design      rows enter the newest subwindow; when it is long enough it is completed and the next one begun.
+            Rows leave by position: they are counted as gone at once, and a subwindow whose rows are all gone
+            is dropped whole. A handful of subwindows is enough: fewer make probing faster, more make memory
+            follow the window closer.
+Invariants  only the last subwindow is incomplete; no subwindow is empty or all gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.window.arrivals import Arrivals, Int32s
+from slidejoin.window.subwindow import Subwindow
+
+SUBWINDOWS = 6  # a sixth of the window is the most that waits to be dropped
+
+SMALLEST = 1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
+
+
+class Extent(NamedTuple):
+    """When a subwindow is long enough: by rows, and by how far the stream's positions have moved."""
+
+    rows: int
+    span: int | None
+
+
+class Memento(NamedTuple):
+    """A ring as it was before a push."""
+
+    subwindows: tuple[Subwindow, ...]
+    counts: tuple[tuple[int, int | None], ...]
+    newest: Subwindow | None
+    bound: int | None
+    frontier: int | None
+
+
+class Ring:
+    def __init__(self, schema: pa.Schema, *, marked: bool, extent: Extent, time_column: str | None) -> None:
+        self.schema = schema
+        self.extent = extent
+        self.time_column = time_column
+        self.marked = marked
+        self.subwindows: list[Subwindow] = []
+        self.bound: int | None = None
+        self._frontier: int | None = None  # the greatest position so far
+        self._made = 0
+
+    def append(self, arrivals: Arrivals, begin: Callable[[Subwindow], None]) -> tuple[Subwindow, int]:
+        """Put rows into the newest subwindow; ``begin`` prepares one that had to be made."""
+        newest = self.subwindows[-1] if self.subwindows else None
+        if newest is None or newest.complete:
+            start = self._frontier
+            newest = Subwindow(self.schema, marked=self.marked, start=start or 0, number=self._made)
+            self._made += 1
+            newest.dead_below = self.bound
+            begin(newest)
+            self.subwindows.append(newest)
+            first = newest.append(arrivals)
+            newest.start = newest.high if start is None else start
+        else:
+            first = newest.append(arrivals)
+        self._frontier = newest.high if self._frontier is None else max(self._frontier, newest.high)
+        return newest, first
+
+    def complete(self) -> None:
+        """Complete the newest subwindow if it is long enough."""
+        newest = self.subwindows[-1] if self.subwindows else None
+        if newest is None or newest.complete:
+            return
+        if newest.rows >= self.extent.rows or (
+            self.extent.span is not None
+            and newest.rows >= SMALLEST
+            and self._frontier is not None
+            and self._frontier - newest.start >= self.extent.span
+        ):
+            newest.finish(self.time_column)
+
+    def expire(self, bound: int) -> Iterator[tuple[Subwindow, Int32s]]:
+        """Let rows below ``bound`` go; yields each subwindow that lost rows, with their ids."""
+        self.bound = bound
+        kept = []
+        lost = []
+        for subwindow in self.subwindows:
+            gone = subwindow.expire(bound)
+            if len(gone):
+                lost.append((subwindow, gone))
+            if subwindow.live:
+                kept.append(subwindow)
+        self.subwindows = kept
+        yield from lost
+
+    def clear(self) -> Iterator[tuple[Subwindow, Int32s]]:
+        """Let every row go."""
+        for subwindow in self.subwindows:
+            if subwindow.ascending:
+                yield subwindow, np.arange(subwindow.dead, subwindow.rows, dtype=np.int32)
+            else:
+                bound = subwindow.dead_below
+                alive = subwindow.positions.array() >= (subwindow.low if bound is None else bound)
+                yield subwindow, np.flatnonzero(alive).astype(np.int32)
+        self.subwindows = []
+
+    def memento(self) -> Memento:
+        """What ``restore`` needs to undo everything done from here on, match marks apart. O(subwindows)."""
+        newest = self.subwindows[-1].copy() if self.subwindows and not self.subwindows[-1].complete else None
+        counts = tuple((subwindow.dead, subwindow.dead_below) for subwindow in self.subwindows)
+        return Memento(tuple(self.subwindows), counts, newest, self.bound, self._frontier)
+
+    def restore(self, memento: Memento) -> None:
+        """Be as at the memento."""
+        self.subwindows = list(memento.subwindows)
+        for subwindow, (dead, below) in zip(self.subwindows, memento.counts, strict=True):
+            subwindow.dead, subwindow.dead_below = dead, below
+        if memento.newest is not None:
+            self.subwindows[-1] = memento.newest
+        self.bound, self._frontier = memento.bound, memento.frontier
+
+    def rescaled(self, factor: int, extent: Extent) -> Ring:
+        """The same rows with positions on a finer scale; this ring stays as it is."""
+        twin = Ring(self.schema, marked=self.marked, extent=extent, time_column=None)
+        twin.subwindows = [subwindow.rescaled(factor) for subwindow in self.subwindows]
+        twin.bound = None if self.bound is None else self.bound * factor
+        twin._frontier = None if self._frontier is None else self._frontier * factor
+        twin._made = self._made
+        return twin
+
+    @property
+    def rows(self) -> int:
+        """Rows that are in the window."""
+        return sum(subwindow.live for subwindow in self.subwindows)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(subwindow.nbytes for subwindow in self.subwindows)
+
+    def check(self) -> None:
+        for subwindow in self.subwindows:
+            subwindow.check()
+            assert subwindow.live > 0, "a subwindow without live rows is dropped"
+        assert all(subwindow.complete for subwindow in self.subwindows[:-1]), "only the newest takes rows"

@@ -1,0 +1,373 @@
+"""The worker: the one loop that joins. Insert, probe, check, mark, expire.
+
+Threads, processes and Spark tasks run this same worker; who sends it which rows is the flow's affair. It
+holds the two rings of subwindows and, for each branch of the condition and each side, how that side's rows
+are found. Indexes are derived from the rows: they are chosen and built when the first probe comes, and again
+after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.condition import BoundCondition
+from slidejoin.index import Probes, Ranges
+from slidejoin.kernels.marks import mark_ids, mark_ranges
+from slidejoin.pairs import Check, Ordered, Segment, Singles, candidates, survivors
+from slidejoin.plan import Access, choose
+from slidejoin.window.arrivals import Arrivals, Int32s
+from slidejoin.window.ring import Memento, Ring
+from slidejoin.window.subwindow import Subwindow
+
+Part = Segment | Singles | Ordered
+PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
+PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
+BUSY_SAMPLE = 32  # probes that tell how busy a subwindow is
+BUSY = 2  # candidates per row from which compacting pays
+PARALLEL = 4096  # probing rows from which a second thread pays
+
+
+@dataclass
+class Step:
+    """What one call has produced so far, and how to take it back."""
+
+    parts: list[Part] = field(default_factory=list)
+    matches: int = 0
+    marked: list[tuple[NDArray[np.uint8], Int32s]] = field(default_factory=list)
+
+
+class Worker:
+    def __init__(
+        self, *, how: str, order: str, index: str, threads: int, pool: Callable[[], ThreadPoolExecutor]
+    ) -> None:
+        self.how = how
+        self.order = order
+        self.index = index
+        self.threads = threads
+        self._pool = pool
+        self.rings: list[Ring | None] = [None, None]
+        self.bound: BoundCondition | None = None
+        self.access: list[tuple[Access, ...] | None] = [None, None]
+
+    # -- rows in ---------------------------------------------------------------------------------------
+
+    def admit(self, arrivals: Arrivals) -> Arrivals:
+        """Leave out rows that no branch's filter lets through, unless they are wanted unmatched."""
+        if self.bound is None or arrivals.side in PADDED[self.how] or arrivals.rows == 0:
+            return arrivals
+        if not self.bound.branches:
+            return arrivals.slice(0, 0)
+        passing = np.zeros(arrivals.rows, dtype=bool)
+        for branch in self.bound.branches:
+            mask = one_sided(branch.filters, arrivals.side, arrivals.batch)
+            if mask is None:
+                return arrivals
+            passing |= mask
+        if passing.all():
+            return arrivals
+        return arrivals.select(np.flatnonzero(passing).astype(np.int32))
+
+    def insert(self, arrivals: Arrivals) -> tuple[Subwindow, int]:
+        """Store rows in the newest subwindow and its indexes."""
+        ring = self.rings[arrivals.side]
+        assert ring is not None
+        subwindow, first = ring.append(arrivals, lambda new: self._begin(new, arrivals.side))
+        for access, index in zip(self.access[arrivals.side] or (), subwindow.indexes, strict=True):
+            index.insert(index.arrange_entries(*entries(access, arrivals.batch, first)))
+        return subwindow, first
+
+    def _begin(self, subwindow: Subwindow, side: int) -> None:
+        subwindow.indexes = [access.index() for access in self.access[side] or ()]
+
+    # -- probing ---------------------------------------------------------------------------------------
+
+    def join(self, group: Sequence[Arrivals], step: Step) -> None:
+        """Store and probe rows that arrive together; results and marks go to ``step``."""
+        homes = [self.insert(arrivals) for arrivals in group]
+        found: list[Segment] = []
+        for arrivals, home in zip(group, homes, strict=True):
+            segments = self.probe(arrivals)
+            step.matches += sum(segment.pairs for segment in segments)
+            if self.how in PAIRED or self.order != "none":
+                found += segments
+            if self.how in PAIRED or self.order == "none":
+                self._mark(segments, arrivals, home, step)
+        if self.how in PAIRED and found:
+            step.parts += found if self.order == "none" else [Ordered(found, self.order == "strict")]
+        elif self.how in ("semi", "anti") and found:
+            self._first_matches(Ordered(found, self.order == "strict"), group, homes, step)
+
+    def probe(self, arrivals: Arrivals) -> list[Segment]:
+        """The pairs of arriving rows with the other side's window."""
+        stored = 1 - arrivals.side
+        ring = self.rings[stored]
+        if self.bound is None or ring is None or not ring.subwindows or arrivals.rows == 0:
+            return []
+        reach = Reach(
+            int(arrivals.lows.min()), int(arrivals.lows.max()), int(arrivals.highs.min()), int(arrivals.highs.max())
+        )
+        near = [s for s in ring.subwindows if s.high >= reach.low and s.lowest <= reach.high]
+        if not near:
+            return []
+        found: list[Segment] = []
+        for number, access in enumerate(self._chosen(stored, arrivals.batch)):
+            probes = arranged(access, arrivals)
+            if len(probes.rows) == 0:
+                continue
+            if access.verify is None:
+                for subwindow in near:
+                    if not reach.covers(subwindow):
+                        compact_if_busy(subwindow, number, probes)
+            if self.threads > 1 and len(probes.rows) >= PARALLEL:
+                pieces = probes.pieces(self.threads)
+            else:
+                pieces = [probes]
+
+            def answer(piece: Probes, number: int = number, access: Access = access) -> list[Segment]:
+                return [seg for sub in near for seg in self._answer(sub, number, access, piece, arrivals, reach)]
+
+            if len(pieces) == 1:
+                found += answer(pieces[0])
+            else:
+                for segments in self._pool().map(answer, pieces):
+                    found += segments
+        return found
+
+    def _answer(
+        self, subwindow: Subwindow, number: int, access: Access, probes: Probes, arrivals: Arrivals, reach: Reach
+    ) -> list[Segment]:
+        """One subwindow's answer to a batch of probes."""
+        index = subwindow.indexes[number]
+        answers = index.probe(probes)
+        window = not reach.covers(subwindow)
+        check = Check(window, access.verify)
+        segments = []
+        for ranges in answers:
+            if not window and access.verify is None:
+                segments.append(Segment(arrivals, subwindow, ranges, ranges.pairs))
+            else:
+                kept = survivors(ranges, arrivals, subwindow, check, keep_all=self.order != "none")
+                segments += [kept] if kept is not None else []
+        return segments
+
+    def _chosen(self, stored: int, probing: pa.RecordBatch) -> tuple[Access, ...]:
+        """How the stored side is found: decided, and the indexes built, when it is first probed."""
+        chosen = self.access[stored]
+        if chosen is None:
+            ring = self.rings[stored]
+            assert ring is not None and self.bound is not None
+            rows = ring.subwindows[-1].payload.batches()[0]
+            chosen = tuple(choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches)
+            for subwindow in ring.subwindows:
+                subwindow.indexes = [built(access, subwindow) for access in chosen]
+            self.access[stored] = chosen
+        return chosen
+
+    # -- outer, semi and anti --------------------------------------------------------------------------
+
+    def _mark(
+        self, segments: list[Segment], arrivals: Arrivals, home: tuple[Subwindow, int], step: Step
+    ) -> None:
+        """Remember which rows have matched; a semi join emits those of the left that had not before."""
+        padded = PADDED[self.how]
+        if not segments or not padded:
+            return
+        if arrivals.side in padded:
+            subwindow, first = home
+            rows = np.unique(np.concatenate([matched_rows(segment) for segment in segments]))
+            self._note(step, subwindow, mark(subwindow, first + rows))
+        if 1 - arrivals.side in padded:
+            for segment in segments:
+                for newly in mark_segment(segment):
+                    self._note(step, segment.stored, newly)
+
+    def _note(self, step: Step, subwindow: Subwindow, newly: Int32s) -> None:
+        if len(newly) == 0:
+            return
+        assert subwindow.marks is not None
+        step.marked.append((subwindow.marks, newly))
+        if self.how == "semi":
+            step.parts.append(Singles(0, subwindow, newly))
+
+    def _first_matches(
+        self,
+        ordered: Ordered,
+        group: Sequence[Arrivals],
+        homes: Sequence[tuple[Subwindow, int]],
+        step: Step,
+    ) -> None:
+        """Mark left rows in the order in which their first partners arrive."""
+        home_of = {id(arrivals): home for arrivals, home in zip(group, homes, strict=True)}
+        for chunk in ordered.chunks(1 << 16):
+            assert chunk.left is not None and chunk.left.which is not None
+            which, ids = chunk.left.which, chunk.left.ids
+            begin = 0
+            for end in [*(np.flatnonzero(np.diff(which)) + 1).tolist(), len(which)]:
+                source = chunk.left.sources[which[begin]]
+                subwindow, first = home_of.get(id(source), (source, 0))
+                assert isinstance(subwindow, Subwindow)
+                self._note(step, subwindow, mark(subwindow, ids[begin:end] + np.int32(first)))
+                begin = end
+
+    def expire(self, side: int, bound: int, step: Step) -> None:
+        """Let rows below the bound go; those wanted unmatched are emitted."""
+        ring = self.rings[side]
+        if ring is None:
+            return
+        for subwindow, gone in ring.expire(bound):
+            self._pad(side, subwindow, gone, step)
+
+    def clear(self, step: Step) -> None:
+        """The end of both streams: every row goes."""
+        for side, ring in enumerate(self.rings):
+            if ring is not None:
+                for subwindow, gone in ring.clear():
+                    self._pad(side, subwindow, gone, step)
+
+    def _pad(self, side: int, subwindow: Subwindow, gone: Int32s, step: Step) -> None:
+        if side in PADDED[self.how] and self.how != "semi" and len(gone):
+            alone = subwindow.unmarked(gone)
+            if len(alone):
+                step.parts.append(Singles(side, subwindow, alone))
+
+    # -- taking back -----------------------------------------------------------------------------------
+
+    def memento(self) -> tuple[Memento | None, ...]:
+        return tuple(None if ring is None else ring.memento() for ring in self.rings)
+
+    def restore(self, memento: Sequence[Memento | None], step: Step) -> None:
+        """Undo a step that failed."""
+        for marks, newly in step.marked:
+            marks[newly] = 0
+        for side, (ring, before) in enumerate(zip(self.rings, memento, strict=True)):
+            if ring is None or before is None:
+                continue
+            ring.restore(before)
+            for subwindow in ring.subwindows:
+                if subwindow.cut > subwindow.dead:
+                    subwindow.cut = 0
+                    subwindow.indexes = [built(access, subwindow) for access in self.access[side] or ()]
+
+    def check(self) -> None:
+        for side, ring in enumerate(self.rings):
+            if ring is None:
+                continue
+            ring.check()
+            for subwindow in ring.subwindows:
+                assert len(subwindow.indexes) == len(self.access[side] or ()), "an index for each branch"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The bounds of what a batch may join: the least and greatest of its rows' own bounds."""
+
+    low: int
+    low_most: int
+    high_least: int
+    high: int
+
+    def covers(self, subwindow: Subwindow) -> bool:
+        """Whether every row of the batch sees all of the subwindow, so that nothing needs checking."""
+        return self.low_most <= subwindow.lowest and subwindow.high <= self.high_least
+
+
+def compact_if_busy(subwindow: Subwindow, number: int, probes: Probes) -> None:
+    """Drop what has left from the indexes where checking candidates one by one would cost more.
+
+    Ranges over rows that are all in the window need no expanding; so where probes match much of a subwindow
+    that is partly gone, taking the gone rows out once is cheaper than looking at every pair.
+    """
+    if not subwindow.ascending or subwindow.dead <= subwindow.cut:
+        return
+    step = max(1, len(probes.rows) // BUSY_SAMPLE)
+    sample = Probes(*(np.ascontiguousarray(column[::step]) for column in probes))
+    pairs = sum(ranges.pairs for ranges in subwindow.indexes[number].probe(sample))
+    if pairs * step > BUSY * subwindow.rows:
+        subwindow.compact()
+
+
+def one_sided(filters: tuple[object, object], side: int, batch: pa.RecordBatch) -> NDArray[np.bool_] | None:
+    """Which rows pass a branch's filter of their side; None if it has none."""
+    predicate = filters[side]
+    if predicate is None:
+        return None
+    mask: NDArray[np.bool_] = predicate.mask(*((batch, None) if side == 0 else (None, batch)))  # type: ignore[attr-defined]
+    return mask
+
+
+def entries(access: Access, batch: pa.RecordBatch, first: int) -> tuple[NDArray[np.int64], Int32s]:
+    """Keys and ids of the rows that an index holds: filter passed, key not NULL."""
+    mask = one_sided(access.branch.filters, access.stored, batch)
+    ids = np.arange(first, first + batch.num_rows, dtype=np.int32)
+    if access.path is None:
+        keys = np.zeros(batch.num_rows, dtype=np.int64)
+    else:
+        keys, valid = access.path.keys(batch)
+        if valid is not None:
+            mask = valid if mask is None else mask & valid
+    return (keys, ids) if mask is None else (keys[mask], ids[mask])
+
+
+def arranged(access: Access, arrivals: Arrivals) -> Probes:
+    """The probes of arriving rows, in the order that the index wants."""
+    mask = one_sided(access.branch.filters, arrivals.side, arrivals.batch)
+    if access.path is None:
+        rows = np.arange(arrivals.rows, dtype=np.int32)
+        lows = highs = np.zeros(arrivals.rows, dtype=np.int64)
+    else:
+        some, lows, highs = access.path.intervals(arrivals.batch)
+        rows = np.arange(arrivals.rows, dtype=np.int32) if some is None else some
+    if mask is not None:
+        passing = mask[rows]
+        rows, lows, highs = rows[passing], lows[passing], highs[passing]
+    return access.index.arrange_probes(rows, lows, highs)
+
+
+def built(access: Access, subwindow: Subwindow):  # type: ignore[no-untyped-def]
+    """An index over rows that are there already."""
+    index = access.index()
+    first = 0
+    for batch in subwindow.payload.batches():
+        index.insert(index.arrange_entries(*entries(access, batch, first)))
+        first += batch.num_rows
+    if subwindow.complete:
+        index.merge()
+    if subwindow.cut:
+        index.drop_below(subwindow.cut)
+    return index
+
+
+def mark(subwindow: Subwindow, ids: Int32s) -> Int32s:
+    """Mark rows as matched; returns those that were not, in the order given."""
+    assert subwindow.marks is not None
+    newly = np.empty(len(ids), dtype=np.int32)
+    count = mark_ids(ids.astype(np.int32, copy=False), subwindow.marks, newly)
+    return newly[:count]
+
+
+def mark_segment(segment: Segment) -> list[Int32s]:
+    """Mark the stored rows of a segment; returns those that were not marked before."""
+    subwindow = segment.stored
+    assert subwindow.marks is not None
+    if segment.check is not None:
+        found = candidates(segment.ranges, segment.probing, subwindow, segment.check)
+        return [mark(subwindow, ids) for _, ids in found]
+    ranges: Ranges = segment.ranges
+    depth = np.zeros(len(ranges.ids) + 1, dtype=np.int32)
+    newly = np.empty(len(ranges.ids), dtype=np.int32)
+    count = mark_ranges(ranges.starts, ranges.ends, ranges.ids, depth, subwindow.marks, newly)
+    return [newly[:count]]
+
+
+def matched_rows(segment: Segment) -> Int32s:
+    """The probing rows that have a partner in this segment."""
+    if segment.check is None:
+        return segment.ranges.rows
+    found = candidates(segment.ranges, segment.probing, segment.stored, segment.check)
+    return np.unique(np.concatenate([rows for rows, _ in found]))
