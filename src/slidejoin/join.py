@@ -385,7 +385,10 @@ class Join:
             seen = list(before)
             placed = []
             for one in arrivals:
-                placed.append(self._counted_reach(one, np.full(one.rows, seen[1 - one.side], dtype=np.int64)))
+                window, others = self._windows[1 - one.side], seen[1 - one.side]
+                assert isinstance(window, Rows)
+                lows = np.full(one.rows, window.first_visible(others), dtype=np.int64)
+                placed.append(replace(one, lows=lows, highs=np.full(one.rows, others - 1, dtype=np.int64)))
                 seen[one.side] += one.rows
             return _ranked(placed), False
         order = self._merge_order(arrivals)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.pairs import Chunk
+from slidejoin.pairs import Chunk, Singles
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
 
@@ -103,14 +103,14 @@ class Matches:
 
     def indices(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """``(left_seq, right_seq)``: 0-based row numbers of each stream, -1 for an absent side."""
-        left = np.full(self.num_rows, -1, dtype=np.int64)
-        right = np.full(self.num_rows, -1, dtype=np.int64)
+        left, right = np.empty(self.num_rows, dtype=np.int64), np.empty(self.num_rows, dtype=np.int64)
         at = 0
-        for chunk in self._chunks():
-            for out, gather in ((left, chunk.left), (right, chunk.right)):
-                if gather is not None:
-                    out[at : at + chunk.rows] = gather.seqs()
-            at += chunk.rows
+        for part in self._parts:
+            end = at + part.pairs
+            if isinstance(part, Singles):
+                (right if part.side == 0 else left)[at:end] = -1
+            part.write_numbers(left[at:end], right[at:end])
+            at = end
         return left, right
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

@@ -19,13 +19,15 @@ import pyarrow as pa
 
 from slidejoin.condition import Predicate
 from slidejoin.index import Ranges
-from slidejoin.kernels.expand import expand, expand_visible
+from slidejoin.kernels.expand import expand, expand_numbers, expand_visible
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s, Source
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.window.subwindow import Subwindow
 
 CANDIDATES = 1 << 18  # candidate pairs checked at a time: a few MB of gathered columns
 SURVIVORS = 1 << 25  # surviving pairs of one segment kept in memory (8 bytes each) before they are only counted
+
+NONE = np.empty(0, dtype=np.int64)
 
 
 class Chunk(NamedTuple):
@@ -98,6 +100,23 @@ class Segment:
             expand(self.ranges.rows, self.ranges.starts, self.ranges.ends, self.ranges.ids, at, offset, rows, ids)
             yield rows, ids
 
+    def write_numbers(self, left: Int64s, right: Int64s) -> None:
+        """Fill in the row numbers of all pairs; the arrays are as long as there are pairs."""
+        probing, stored = (left, right) if self.probing.side == 0 else (right, left)
+        if self.check is None:
+            ranges, numbers, column = self.ranges, self.probing.seqs, self.stored.seqs
+            expand_numbers(
+                ranges.rows, ranges.starts, ranges.ends, ranges.ids,
+                NONE if numbers.values is None else numbers.values, numbers.first,
+                column.values, column.first, probing, stored,
+            )  # fmt: skip
+            return
+        at = 0
+        for rows, ids in self.pieces(CANDIDATES):
+            probing[at : at + len(rows)] = self.probing.seqs_of(rows)
+            stored[at : at + len(ids)] = self.stored.seqs_of(ids)
+            at += len(rows)
+
     def chunks(self, limit: int) -> Iterator[Chunk]:
         for rows, ids in self.pieces(limit):
             probing, stored = Gather((self.probing,), None, rows), Gather((self.stored,), None, ids)
@@ -116,6 +135,10 @@ class Singles:
     @property
     def pairs(self) -> int:
         return len(self.ids)
+
+    def write_numbers(self, left: Int64s, right: Int64s) -> None:
+        """Fill in the row numbers; the absent side stays as it is."""
+        (left if self.side == 0 else right)[:] = self.source.seqs_of(self.ids)
 
     def chunks(self, limit: int) -> Iterator[Chunk]:
         for at in range(0, len(self.ids), limit):
@@ -208,6 +231,14 @@ class Ordered:
     @property
     def pairs(self) -> int:
         return sum(segment.pairs for segment in self.segments)
+
+    def write_numbers(self, left: Int64s, right: Int64s) -> None:
+        """Fill in the row numbers of all pairs, in order."""
+        at = 0
+        for chunk in self.chunks(CANDIDATES):
+            assert chunk.left is not None and chunk.right is not None
+            left[at : at + chunk.rows], right[at : at + chunk.rows] = chunk.left.seqs(), chunk.right.seqs()
+            at += chunk.rows
 
     def chunks(self, limit: int) -> Iterator[Chunk]:
         by_rank = [_sorted_by_rank(segment) for segment in self.segments]

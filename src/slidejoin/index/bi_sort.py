@@ -19,7 +19,7 @@ import numpy as np
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.order import ascends, sort_order
-from slidejoin.kernels.search import BLOCK, close_ranges, lower_bounds
+from slidejoin.kernels.search import BLOCK, find_blocks, find_ranges
 
 
 class SampledRun(NamedTuple):
@@ -63,11 +63,12 @@ class BiSort:
         if asked == 0:
             return []
         found = []
-        scratch = np.empty(asked, dtype=np.int32)
-        rows, starts, ends = (np.empty(asked, dtype=np.int32) for _ in range(3))
+        blocks, rows, starts, ends = (np.empty(asked, dtype=np.int32) for _ in range(4))
         for run in self._runs.runs:
-            lower_bounds(run.keys, run.samples, probes.lows, scratch)
-            kept, pairs = close_ranges(run.keys, probes.highs, probes.rows, scratch, rows, starts, ends)
+            find_blocks(run.samples, probes.lows, blocks)
+            kept, pairs = find_ranges(
+                run.keys, blocks, probes.lows, probes.highs, probes.rows, rows, starts, ends
+            )
             if kept:
                 found.append(
                     Ranges(rows[:kept].copy(), starts[:kept].copy(), ends[:kept].copy(), run.ids, pairs)

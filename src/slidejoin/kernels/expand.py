@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
-from slidejoin.kernels import I32, I64, OUT_I32, kernel
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel
+
+U = np.uint64  # unsigned indices: see search.py
 
 
 @kernel(types.int64(I32, I32, I32, I32, types.int64, types.int64, OUT_I32, OUT_I32))
@@ -25,6 +28,24 @@ def expand(rows, starts, ends, ids, at, offset, out_rows, out_ids):  # type: ign
             written += 1
         offset = 0
     return written
+
+
+@kernel(types.void(I32, I32, I32, I32, I64, types.int64, I64, types.int64, OUT_I64, OUT_I64))
+def expand_numbers(  # type: ignore[no-untyped-def]
+    rows, starts, ends, ids, row_numbers, first_row, id_numbers, first_id, out_rows, out_ids
+):
+    """Write the row numbers of all pairs. Numbers are explicit, or (empty) count up from ``first``."""
+    at = U(0)
+    counted_rows = len(row_numbers) == 0
+    counted_ids = len(id_numbers) == 0
+    for i in range(len(rows)):
+        row = rows[i]
+        number = first_row + row if counted_rows else row_numbers[row]
+        for j in range(U(starts[i]), U(ends[i])):
+            entry = ids[j]
+            out_rows[at] = number
+            out_ids[at] = first_id + entry if counted_ids else id_numbers[entry]
+            at += U(1)
 
 
 @kernel(

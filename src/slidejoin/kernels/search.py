@@ -1,118 +1,139 @@
 """Rebounding search: where a sorted batch of intervals falls in a sorted run.
 
-A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E). Three ways to
-get from there to the next position, by how far apart the answers are:
+A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps.
+First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would where the batch
+is dense in it, galloped over where it is sparse. Then five branch-free steps inside the block of 16 and four
+comparisons for the end of the range: new probes come every time, so a branch on them is a coin toss that the
+processor loses, while independent loads overlap.
 
-- dense   the run is about as long as the batch: step through both as a merge would;
-- sampled the run is longer: gallop over every 16th key (a sixteenth of the memory, so it stays in cache),
-          then five branch-free steps inside the block of 16, whose misses overlap between rows.
-
-Positions are int32: a run has fewer than 2^31 rows.
+Positions are int32: a run has fewer than 2^31 rows. Indices are unsigned in the inner loops, because signed
+ones make Numba test each for Python's counting from the end.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
 from slidejoin.kernels import I32, I64, OUT_I32, kernel
+from slidejoin.kernels.prefetch import prefetch
 
-BLOCK = 16  # keys per sample: two cache lines of int64, found by five branch-free steps
-DENSE = 2  # up to this many keys per probing row, stepping beats sampling (bench/structures.py)
+BLOCK = 16  # keys per sample: two cache lines of int64
+DENSE = 2  # up to this many samples per probing row, stepping through all beats galloping
+
+U = np.uint64
+AHEAD = U(16)  # rows: about the time that one miss takes
+ZERO, ONE, TWO, THREE, FOUR, SEVEN, EIGHT, SIXTEEN, TWENTY = (U(n) for n in (0, 1, 2, 3, 4, 7, 8, 16, 20))
 
 
-@kernel(types.void(I64, I64, I64, OUT_I32))
-def lower_bounds(keys, samples, wanted, out):  # type: ignore[no-untyped-def]
-    """``out[i]`` = first position whose key is not below ``wanted[i]``; ``wanted`` ascends.
+@kernel(types.void(I64, I64, OUT_I32))
+def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
+    """``out[i]`` = first block whose last key is not below ``wanted[i]``; ``wanted`` ascends.
 
-    ``samples[j]`` is the last key of the j-th full block of 16.
+    ``samples[j]`` is the last key of the j-th full block.
     """
-    n = len(keys)
-    m = len(wanted)
-    if n <= DENSE * m:
-        at = 0
-        for i in range(m):
-            want = wanted[i]
-            while at < n and keys[at] < want:
-                at += 1
-            out[i] = at
-        return
     blocks = len(samples)
-    block = 0
-    for i in range(m):
-        want = wanted[i]
-        if block < blocks and samples[block] < want:
-            below = block
+    m = len(wanted)
+    if blocks <= DENSE * m:
+        block = ZERO
+        i = ZERO
+        while i < U(m) and block < U(blocks):
+            below = samples[block] < wanted[i]
+            out[i] = block
+            block += U(below)
+            i += U(not below)
+        while i < U(m):
+            out[i] = block
+            i += ONE
+        return
+    at = 0
+    for row in range(m):
+        want = wanted[row]
+        if at < blocks and samples[at] < want:
             step = 1
-            above = below + 1
+            above = at + 1
             while above < blocks and samples[above] < want:
-                below = above
+                at = above
                 step <<= 1
-                above = below + step
+                above = at + step
             if above > blocks:
                 above = blocks
-            below += 1
-            while below < above:
-                middle = (below + above) >> 1
+            at += 1
+            while at < above:
+                middle = (at + above) >> 1
                 if samples[middle] < want:
-                    below = middle + 1
+                    at = middle + 1
                 else:
                     above = middle
-            block = below
-        out[i] = block
-    for i in range(m):
-        want = wanted[i]
-        at = out[i] * BLOCK
-        if at + BLOCK <= n:
-            at += (keys[at + 7] < want) * 8
-            at += (keys[at + 3] < want) * 4
-            at += (keys[at + 1] < want) * 2
-            at += (keys[at] < want) * 1
-            at += (keys[at] < want) * 1
+        out[row] = at
+
+
+@kernel(types.uint64(I64, types.uint64, types.int64))
+def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
+    """The first position from ``start`` on whose key exceeds ``high``; O(log of the distance)."""
+    n = U(len(keys))
+    if start >= n or keys[start] > high:
+        return start
+    at = start
+    step = ONE
+    above = at + ONE
+    while above < n and keys[above] <= high:
+        at = above
+        step <<= ONE
+        above = at + step
+    if above > n:
+        above = n
+    at += ONE
+    while at < above:
+        middle = (at + above) >> ONE
+        if keys[middle] <= high:
+            at = middle + ONE
         else:
-            while at < n and keys[at] < want:
-                at += 1
-        out[i] = at
+            above = middle
+    return at
 
 
-@kernel(types.UniTuple(types.int64, 2)(I64, I64, I32, I32, OUT_I32, OUT_I32, OUT_I32))
-def close_ranges(keys, highs, rows, starts, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
-    """Keep the non-empty ranges: those whose keys from ``starts[i]`` on do not exceed ``highs[i]``.
+@kernel(types.UniTuple(types.int64, 2)(I64, I32, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32))
+def find_ranges(keys, blocks, lows, highs, rows, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
+    """The ranges of keys within ``[lows[i], highs[i]]``, the non-empty ones; returns (ranges, pairs).
 
-    Returns how many were written and how many pairs they hold. The end is found by galloping from the start,
-    or from the previous end where that is certain to be before it.
+    ``blocks`` is what ``find_blocks`` found for ``lows``.
     """
-    n = len(keys)
-    kept = 0
-    pairs = 0
-    last_end = 0
-    last_high = highs[0] if len(highs) else 0
-    for i in range(len(highs)):
+    n = U(len(keys))
+    asked = U(len(lows))
+    kept = ZERO
+    pairs = ZERO
+    for row in range(len(lows)):
+        i = U(row)
+        if i + AHEAD < asked:
+            later = U(blocks[i + AHEAD]) * SIXTEEN
+            prefetch(keys, later)
+            prefetch(keys, later + EIGHT)
+        low = lows[i]
         high = highs[i]
-        start = starts[i]
-        end = start
-        if high >= last_high and last_end > end:
-            end = last_end
-        if end < n and keys[end] <= high:
-            step = 1
-            above = end + 1
-            while above < n and keys[above] <= high:
-                end = above
-                step <<= 1
-                above = end + step
-            if above > n:
-                above = n
-            end += 1
-            while end < above:
-                middle = (end + above) >> 1
-                if keys[middle] <= high:
-                    end = middle + 1
-                else:
-                    above = middle
-        last_end = end
-        last_high = high
+        start = U(blocks[i]) * SIXTEEN
+        if start + TWENTY <= n:
+            start += U(keys[start + SEVEN] < low) * EIGHT
+            start += U(keys[start + THREE] < low) * FOUR
+            start += U(keys[start + ONE] < low) * TWO
+            start += U(keys[start] < low)
+            start += U(keys[start] < low)
+            few = (
+                U(keys[start] <= high)
+                + U(keys[start + ONE] <= high)
+                + U(keys[start + TWO] <= high)
+                + U(keys[start + THREE] <= high)
+            )
+            end = start + few
+            if few == FOUR:
+                end = gallop_past(keys, end, high)
+        else:
+            while start < n and keys[start] < low:
+                start += ONE
+            end = gallop_past(keys, start, high)
         out_rows[kept] = rows[i]
         out_starts[kept] = start
         out_ends[kept] = end
-        kept += end > start
-        pairs += max(end - start, 0)
+        kept += U(end > start)
+        pairs += end - start
     return kept, pairs

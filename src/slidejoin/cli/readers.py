@@ -1,0 +1,216 @@
+"""One open input of one format, read piece by piece.
+
+A reader knows its schema before its first batch, and how far it is. Text has no types of its own: they are
+inferred from the first ``SAMPLE`` bytes of a stream and hold for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.ipc as pa_ipc
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from slidejoin.cli.endings import UsageError
+from slidejoin.cli.formats import FormatName, compression_of
+from slidejoin.cli.streams import Meter, Readable, Replay
+
+SAMPLE = 4 << 20  # bytes; large enough for batches worth pushing, small enough to hold twice
+
+Types = dict[str, pa.DataType]
+
+
+class Reader(Protocol):
+    """An open input: a schema, batches, and the share of it that has been read."""
+
+    schema: pa.Schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every batch, once, in the input's order."""
+
+    def fraction(self) -> float:
+        """How much has been read, from 0 to 1."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class ParquetReader:
+    """A Parquet file, one row group in memory at a time."""
+
+    def __init__(self, path: Path, batch_rows: int) -> None:
+        self._file = pq.ParquetFile(path)
+        self._batch_rows = batch_rows
+        self._done = 0
+        self.schema = self._file.schema_arrow
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of at most the asked number of rows."""
+        for batch in self._file.iter_batches(self._batch_rows):
+            self._done += batch.num_rows
+            yield batch
+
+    def fraction(self) -> float:
+        """Rows read of rows in the file."""
+        total: int = self._file.metadata.num_rows
+        return self._done / total if total else 1.0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+class ArrowFileReader:
+    """An Arrow IPC file with a footer (the stream format has none)."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.OSFile(str(path))
+        self._source = pa_ipc.open_file(self._file)
+        self._done = 0
+        self.schema = self._source.schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The file's record batches."""
+        for number in range(self._source.num_record_batches):
+            self._done = number + 1
+            yield self._source.get_batch(number)
+
+    def fraction(self) -> float:
+        """Batches read of batches in the file."""
+        total: int = self._source.num_record_batches
+        return self._done / total if total else 1.0
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+class StreamReader:
+    """CSV, NDJSON or an Arrow IPC stream, from a pipe or from a file of ``size`` bytes."""
+
+    def __init__(
+        self, raw: BinaryIO, kind: FormatName, types: Types, compression: str | None = None, size: int = 0
+    ) -> None:
+        self._raw = raw
+        self._size = size
+        self._meter = Meter(raw)
+        stream: Readable = self._meter
+        if compression is not None:
+            stream = pa.CompressedInputStream(pa.PythonFile(self._meter, mode="r"), compression)
+        self._source = _OPENERS[kind](Replay(stream), types)
+        self.schema = self._source.schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches as the format delivers them."""
+        yield from self._source
+
+    def fraction(self) -> float:
+        """Bytes read of bytes in the file."""
+        return min(1.0, self._meter.bytes_read / self._size) if self._size else 0.0
+
+    def close(self) -> None:
+        """Let go of the file; a pipe stays open."""
+        self._source.close()
+        if self._size:
+            self._raw.close()
+
+
+def open_file(path: Path, kind: FormatName, types: Types, batch_rows: int) -> Reader:
+    """A reader of one file."""
+    if kind == "parquet":
+        return ParquetReader(path, batch_rows)
+    raw = path.open("rb", buffering=0)
+    try:
+        if kind == "arrow" and raw.seekable():
+            magic = raw.read(6)
+            raw.seek(0)
+            if magic == b"ARROW1":
+                raw.close()
+                return ArrowFileReader(path)
+        return StreamReader(raw, kind, types, compression_of(path), max(path.stat().st_size, 1))
+    except BaseException:
+        raw.close()
+        raise
+
+
+def open_pipe(raw: BinaryIO, kind: FormatName, types: Types) -> Reader:
+    """A reader of standard input."""
+    if kind == "parquet":
+        raise UsageError(
+            "Parquet cannot be read from a pipe (its index is at the end); expected csv, ndjson or arrow; "
+            "give the file's path instead of '-'"
+        )
+    return StreamReader(raw, kind, types)
+
+
+def _open_arrow(stream: Replay, _types: Types) -> pa.RecordBatchReader:
+    return pa_ipc.open_stream(pa.PythonFile(stream, mode="r"))
+
+
+def _open_csv(stream: Replay, types: Types) -> pa.RecordBatchReader:
+    sample = _whole_lines(stream.peek(SAMPLE))
+    reading = pa_csv.ReadOptions(block_size=max(len(sample), 1))
+    inferred = pa_csv.open_csv(pa.BufferReader(sample), read_options=reading).schema
+    settled = _settle({field.name: field.type for field in inferred}, types)
+    return pa_csv.open_csv(
+        pa.PythonFile(stream, mode="r"),
+        read_options=pa_csv.ReadOptions(block_size=SAMPLE),
+        convert_options=pa_csv.ConvertOptions(column_types=settled),
+    )
+
+
+def _open_ndjson(stream: Replay, types: Types) -> pa.RecordBatchReader:
+    sample = _whole_lines(stream.peek(SAMPLE))
+    table = pa_json.read_json(pa.BufferReader(sample), pa_json.ReadOptions(block_size=max(len(sample), 1)))
+    inferred = {field.name: _time_in_text(table[field.name]) for field in table.schema}
+    return pa_json.open_json(
+        pa.PythonFile(stream, mode="r"),
+        read_options=pa_json.ReadOptions(block_size=SAMPLE),
+        parse_options=pa_json.ParseOptions(
+            explicit_schema=pa.schema(_settle(inferred, types)), unexpected_field_behavior="ignore"
+        ),
+    )
+
+
+_OPENERS = {"arrow": _open_arrow, "csv": _open_csv, "ndjson": _open_ndjson}
+
+
+def _whole_lines(sample: bytes) -> bytes:
+    """The sample without a line that its end cuts in two."""
+    if len(sample) < SAMPLE:
+        return sample
+    return sample[: sample.rfind(b"\n") + 1] or sample
+
+
+def _settle(inferred: Types, asked: Types) -> Types:
+    """Types that hold beyond the sample: seconds may get fractions later, and nothing but NULLs may end."""
+    unknown = sorted(asked.keys() - inferred.keys())
+    if unknown:
+        raise UsageError(
+            f"a type was given for {unknown[0]!r}, which is not a column; expected one of {', '.join(inferred)}"
+        )
+    settled = {}
+    for name, kind in inferred.items():
+        if pa.types.is_null(kind):
+            settled[name] = pa.string()
+        elif pa.types.is_timestamp(kind) and kind.unit == "s":
+            settled[name] = pa.timestamp("us", kind.tz)
+        else:
+            settled[name] = kind
+    return settled | asked
+
+
+def _time_in_text(column: pa.ChunkedArray) -> pa.DataType:
+    """The type of a JSON column: Arrow recognises times of whole seconds only; we take the others too."""
+    if pa.types.is_string(column.type) and column.null_count < len(column):
+        for unit in ("us", "ns"):
+            for zone in (None, "UTC"):
+                with suppress(pa.ArrowInvalid):
+                    return column.cast(pa.timestamp(unit, zone)).type
+    return column.type

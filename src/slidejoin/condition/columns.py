@@ -1,0 +1,132 @@
+"""From Arrow arrays to NumPy: views where possible, one conversion where not.
+
+A column becomes (data, valid): int64 ticks for everything exact (object arrays of Python ints only when a value
+does not fit int64), float64, bool, or a large_string / large_binary Arrow array. ``valid`` is None without NULLs.
+Data under NULLs is arbitrary but harmless.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from slidejoin.condition.types import I64_MAX
+
+_INTEGERS = {
+    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
+    pa.uint8(): np.uint8, pa.uint16(): np.uint16, pa.uint32(): np.uint32, pa.uint64(): np.uint64,
+    pa.float16(): np.float16, pa.float32(): np.float32, pa.float64(): np.float64,
+    pa.date32(): np.int32, pa.date64(): np.int64,
+}  # fmt: skip
+
+
+class Value(NamedTuple):
+    """A column of values; ``data`` may also be a Python scalar that stands for every row."""
+
+    data: Any
+    valid: np.ndarray | None
+
+
+def validity(array: pa.Array) -> np.ndarray | None:
+    """True where not NULL, or None when nothing is NULL."""
+    if array.null_count == 0:
+        return None
+    buffer = array.buffers()[0]
+    if buffer is None:  # null type, run-end encoding and unions keep no bitmap
+        return np.asarray(array.is_valid())
+    start, count = array.offset, len(array)
+    first = start >> 3
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8, ((start + count + 7) >> 3) - first, first), bitorder="little")
+    skip = start & 7
+    return bits[skip : skip + count].view(np.bool_)
+
+
+def raw(array: pa.Array, dtype: Any) -> np.ndarray:
+    """The values of a fixed-width array, as a view."""
+    buffer = array.buffers()[1]
+    count = len(array)
+    if buffer is None or count == 0:
+        return np.zeros(count, dtype)
+    size = np.dtype(dtype).itemsize
+    return np.frombuffer(buffer, dtype, count, array.offset * size)
+
+
+def read(array: pa.Array) -> Value:
+    """Values of any array whose type a condition can use."""
+    kind = array.type
+    dtype = _INTEGERS.get(kind)
+    if dtype is not None:
+        data = raw(array, dtype)
+        if dtype is np.int64 or dtype is np.float64:
+            return Value(data, validity(array))
+        if dtype is np.uint64:
+            valid = validity(array)
+            if len(data) and data.max() > I64_MAX:
+                return Value(data.astype(object), valid)
+            return Value(data.view(np.int64), valid)
+        return Value(data.astype(np.float64 if data.dtype.kind == "f" else np.int64), validity(array))
+    if pat.is_timestamp(kind) or pat.is_duration(kind) or pat.is_time64(kind):
+        return Value(raw(array, np.int64), validity(array))
+    if pat.is_time32(kind):
+        return Value(raw(array, np.int32).astype(np.int64), validity(array))
+    if pat.is_boolean(kind):
+        return Value(_booleans(array), validity(array))
+    if pat.is_decimal(kind):
+        return Value(_decimals(array), validity(array))
+    if pat.is_dictionary(kind):
+        return read(array.dictionary_decode())
+    if pat.is_run_end_encoded(kind):
+        return read(pc.run_end_decode(array))
+    if isinstance(array, pa.ExtensionArray):
+        return read(array.storage)
+    if pat.is_string(kind) or pat.is_string_view(kind):
+        array = array.cast(pa.large_string())
+        return Value(array, validity(array))
+    if pat.is_binary(kind) or pat.is_binary_view(kind) or pat.is_fixed_size_binary(kind):
+        array = array.cast(pa.large_binary())
+        return Value(array, validity(array))
+    if pat.is_large_string(kind) or pat.is_large_binary(kind):
+        return Value(array, validity(array))
+    return Value(np.zeros(len(array), np.int64), validity(array))  # nested: only IS NULL looks at it
+
+
+def _booleans(array: pa.Array) -> np.ndarray:
+    buffer, start, count = array.buffers()[1], array.offset, len(array)
+    if buffer is None or count == 0:
+        return np.zeros(count, np.bool_)
+    first = start >> 3
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8, ((start + count + 7) >> 3) - first, first), bitorder="little")
+    skip = start & 7
+    return bits[skip : skip + count].view(np.bool_)
+
+
+def _decimals(array: pa.Array) -> np.ndarray:
+    """Unscaled values: int64 if all fit, else Python ints."""
+    width = array.type.bit_width // 8
+    if width <= 8:
+        return raw(array, np.int32 if width == 4 else np.int64).astype(np.int64)
+    buffer, count = array.buffers()[1], len(array)
+    if buffer is None or count == 0:
+        return np.zeros(count, np.int64)
+    limbs = np.frombuffer(buffer, np.int64, count * (width // 8), array.offset * width).reshape(count, width // 8)
+    low = limbs[:, 0]
+    sign = low >> 63
+    if array.type.precision <= 18 or all((limbs[:, i] == sign).all() for i in range(1, width // 8)):
+        return np.ascontiguousarray(low)
+    total = limbs[:, -1].astype(object)
+    for i in range(width // 8 - 2, -1, -1):
+        total = total * 2**64 + np.ascontiguousarray(limbs[:, i]).view(np.uint64).astype(object)
+    return np.asarray(total, object)
+
+
+def shrink(data: np.ndarray) -> np.ndarray:
+    """Python ints back to int64 where all of them fit."""
+    if len(data) == 0:
+        return np.zeros(0, np.int64)
+    if data.min() >= -(2**63) and data.max() <= I64_MAX:
+        return data.astype(np.int64)
+    return data

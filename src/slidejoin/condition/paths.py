@@ -1,0 +1,241 @@
+"""Paths: the comparisons of a branch that share a key, turned into keys and intervals for an index.
+
+All comparisons of a branch on one key are intersected: two of them make a band. An OR of comparisons on one key
+gives several disjoint intervals per probing row. Equalities on several keys can be taken together as one hash.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.condition import access, ordinals, typed
+from slidejoin.condition.access import Constraint, Keys, Probe, Slots
+from slidejoin.condition.predicate import Predicate
+from slidejoin.condition.typed import FLIPPED, Expr
+from slidejoin.condition.types import I64_MAX, I64_MIN
+
+Kind = Literal["equality", "band", "inequality", "unequal"]
+
+
+class Intervals(NamedTuple):
+    """Inclusive ordinal ranges; ``rows`` names the probing row of each item (None: item i is row i)."""
+
+    rows: np.ndarray | None
+    lo: np.ndarray
+    hi: np.ndarray
+
+
+class Tree:
+    """Comparisons on one key under AND and OR."""
+
+    __slots__ = ("constraint", "expression", "key", "operators", "parts", "union")
+
+    def __init__(self, expression: Expr, stored: int) -> None:
+        self.expression = expression
+        self.union = isinstance(expression, typed.Or)
+        self.parts: tuple[Tree, ...] = ()
+        self.constraint: Constraint | None = None
+        if isinstance(expression, typed.And | typed.Or):
+            self.parts = tuple(Tree(part, stored) for part in expression.parts)
+            self.key = self.parts[0].key
+            self.operators: frozenset[str] = frozenset().union(*(part.operators for part in self.parts))
+        else:
+            constraint = access.solve(expression, stored)
+            if constraint is None:
+                raise ValueError(f"{expression.text} has no key on side {stored}")
+            self.constraint = constraint
+            self.key = constraint.key
+            self.operators = frozenset({constraint.operator})
+
+    @property
+    def exact(self) -> bool:
+        return self.constraint.exact if self.constraint is not None else all(part.exact for part in self.parts)
+
+    @property
+    def overlaps(self) -> bool:
+        return self.union or any(part.overlaps for part in self.parts)
+
+    def slots(self, probe: Probe) -> Slots:
+        """Intervals of all rows; rows with NULL operands are already empty inside an OR."""
+        if self.constraint is not None:
+            slots, valid = self.constraint.slots(probe)
+            if valid is not None:
+                slots = [(np.where(valid, lo, I64_MAX), np.where(valid, hi, I64_MIN)) for lo, hi in slots]
+            return slots
+        if self.union:
+            return [slot for part in self.parts for slot in part.slots(probe)]
+        result = self.parts[0].slots(probe)
+        for part in self.parts[1:]:
+            result = intersect(result, part.slots(probe))
+        return result
+
+    def leaves(self) -> list[Constraint]:
+        if self.constraint is not None:
+            return [self.constraint]
+        return [leaf for part in self.parts for leaf in part.leaves()]
+
+
+def intersect(first: Slots, second: Slots) -> Slots:
+    """All pairwise intersections; an unbounded end costs nothing."""
+    return [(_largest(a, c), _smallest(b, d)) for a, b in first for c, d in second]
+
+
+def _largest(a: Any, b: Any) -> Any:
+    if isinstance(a, int):
+        return b if a == I64_MIN else max(a, b) if isinstance(b, int) else np.maximum(b, a)
+    if isinstance(b, int) and b == I64_MIN:
+        return a
+    return np.maximum(a, b)
+
+
+def _smallest(a: Any, b: Any) -> Any:
+    if isinstance(a, int):
+        return b if a == I64_MAX else min(a, b) if isinstance(b, int) else np.minimum(b, a)
+    if isinstance(b, int) and b == I64_MAX:
+        return a
+    return np.minimum(a, b)
+
+
+def _full(value: Any, count: int) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else np.full(count, value, np.int64)
+
+
+class AccessPath:
+    """One way to index the stored side of a branch.
+
+    ``keys`` and ``intervals`` are vectorised, O(rows), and read only their batch: safe from several threads.
+    """
+
+    __slots__ = ("bounds_text", "exact", "key_text", "kind", "trees", "verify")
+
+    def __init__(self, trees: list[Tree], verify: Predicate | None) -> None:
+        self.trees = tuple(trees)
+        self.verify = verify
+        self.exact = all(tree.exact for tree in trees)
+        self.kind: Kind = self._kind()
+        self.key_text = trees[0].key.expression.text
+        self.bounds_text = _bounds_text(self.trees)
+
+    def _kind(self) -> Kind:
+        plain = [tree.constraint for tree in self.trees if tree.constraint is not None]
+        if any(constraint.point for constraint in plain):
+            return "equality"
+        operators: set[str] = set()
+        for tree in self.trees:
+            operators |= tree.operators
+        lower, upper = bool(operators & {">", ">=", "="}), bool(operators & {"<", "<=", "="})
+        if any(tree.union and not _bounded(tree) for tree in self.trees) and not any(
+            not tree.union and tree.operators & {"=", "<", "<=", ">", ">="} for tree in self.trees
+        ):
+            return "unequal"
+        if lower and upper:
+            return "band"
+        return "inequality" if lower or upper else "unequal"
+
+    def keys(self, batch: pa.RecordBatch) -> Keys:
+        """Ordinals of the key of every row of a stored-side batch."""
+        return self.trees[0].key.encode(batch)
+
+    def intervals(self, batch: pa.RecordBatch) -> Intervals:
+        """Where the partners of every row of a probing-side batch lie."""
+        probe = Probe(batch)
+        with np.errstate(all="ignore"):
+            slots = self.trees[0].slots(probe)
+            for tree in self.trees[1:]:
+                slots = intersect(slots, tree.slots(probe))
+        count = batch.num_rows
+        if len(slots) == 1:
+            return Intervals(None, _full(slots[0][0], count), _full(slots[0][1], count))
+        lo = np.stack([_full(low, count) for low, _ in slots], axis=1)
+        hi = np.stack([_full(high, count) for _, high in slots], axis=1)
+        if any(tree.overlaps for tree in self.trees):
+            return merged(lo, hi)
+        kept = lo <= hi
+        return Intervals(np.nonzero(kept)[0].astype(np.int32), lo[kept], hi[kept])
+
+    def __repr__(self) -> str:
+        return f"AccessPath({self.kind}, {self.bounds_text})"
+
+
+def merged(lo: np.ndarray, hi: np.ndarray) -> Intervals:
+    """Union of each row's intervals: sorted, overlapping and touching ones joined, empty ones dropped."""
+    empty = lo > hi
+    lo, hi = np.where(empty, I64_MAX, lo), np.where(empty, I64_MIN, hi)
+    order = np.argsort(lo, axis=1, kind="stable")
+    lo, hi = np.take_along_axis(lo, order, 1), np.take_along_axis(hi, order, 1)
+    some = lo <= hi
+    reach = np.maximum.accumulate(hi, axis=1)
+    start = some.copy()
+    before = reach[:, :-1]
+    start[:, 1:] &= (lo[:, 1:] > before) & ~((before < I64_MAX) & (lo[:, 1:] == before + (before < I64_MAX)))
+    end = some.copy()
+    end[:, :-1] &= start[:, 1:] | ~some[:, 1:]
+    return Intervals(np.nonzero(start)[0].astype(np.int32), lo[start], reach[end])
+
+
+class EqualityPath(AccessPath):
+    """Several equalities as one: the ordinals of all keys hashed together. Always verified."""
+
+    __slots__ = ()
+
+    def __init__(self, trees: list[Tree], verify: Predicate | None) -> None:
+        super().__init__(trees, verify)
+        self.kind = "equality"
+        self.exact = False
+        self.key_text = "(" + ", ".join(tree.key.expression.text for tree in trees) + ")"
+        self.bounds_text = " AND ".join(tree.expression.text for tree in trees)
+
+    def keys(self, batch: pa.RecordBatch) -> Keys:
+        first = self.trees[0].key.encode(batch)
+        values, valid = ordinals.mix(first.values), first.valid
+        for tree in self.trees[1:]:
+            other = tree.key.encode(batch)
+            values = ordinals.combine(values, other.values)
+            valid = other.valid if valid is None else valid if other.valid is None else valid & other.valid
+        return Keys(values.view(np.int64), valid)
+
+    def intervals(self, batch: pa.RecordBatch) -> Intervals:
+        probe, count = Probe(batch), batch.num_rows
+        values: np.ndarray | None = None
+        empty: np.ndarray | None = None
+        for tree in self.trees:
+            with np.errstate(all="ignore"):
+                lo, hi = (_full(end, count) for end in tree.slots(probe)[0])
+            none = lo > hi
+            empty = none if empty is None else empty | none
+            point = np.ascontiguousarray(lo)
+            values = ordinals.mix(point) if values is None else ordinals.combine(values, point)
+        assert values is not None and empty is not None
+        points = values.view(np.int64)
+        if not empty.any():
+            return Intervals(None, points, points)
+        return Intervals(None, np.where(empty, I64_MAX, points), np.where(empty, I64_MIN, points))
+
+
+def _bounded(tree: Tree) -> bool:
+    """Whether every alternative of a tree has both a lower and an upper bound."""
+    if tree.constraint is not None:
+        return tree.constraint.operator == "="
+    if tree.union:
+        return all(_bounded(part) for part in tree.parts)
+    operators = tree.operators
+    return any(_bounded(part) for part in tree.parts) or (
+        bool(operators & {">", ">=", "="}) and bool(operators & {"<", "<=", "="})
+    )
+
+
+def _bounds_text(trees: tuple[Tree, ...]) -> str:
+    """For people: ``a <= key <= b`` where that is all, else the comparisons."""
+    key = trees[0].key.expression.text
+    if all(tree.constraint is not None for tree in trees):
+        leaves = [leaf for tree in trees for leaf in tree.leaves()]
+        lower = [leaf for leaf in leaves if leaf.operator in (">", ">=")]
+        upper = [leaf for leaf in leaves if leaf.operator in ("<", "<=")]
+        if len(lower) == len(upper) == 1 and len(leaves) == 2:
+            low, high = lower[0], upper[0]
+            return f"{low.bound_text()} {FLIPPED[low.operator]} {key} {high.operator} {high.bound_text()}"
+        return " AND ".join(f"{key} {leaf.operator} {leaf.bound_text()}" for leaf in leaves)
+    return " AND ".join(f"({tree.expression.text})" if tree.union else tree.expression.text for tree in trees)
