@@ -8,7 +8,8 @@ Every call either succeeds or leaves the join as it was.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -32,7 +33,7 @@ from slidejoin.window.clock import Clocks
 from slidejoin.window.duration import Duration, duration
 from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
 from slidejoin.window.spec import SIDES, Rows, Time, Window, column_of, window_pair
-from slidejoin.window.timeline import Timeline, scaled
+from slidejoin.window.timeline import Timeline
 from slidejoin.worker import PADDED, Step, Worker
 
 HOW = tuple(PADDED)
@@ -44,7 +45,10 @@ SUBWINDOW_ROWS = 1 << 22  # the most rows of a subwindow that is measured in tim
 
 @dataclass
 class Books:
-    """Everything that a call changes besides the worker's rings; replaced whole when it succeeds."""
+    """Everything that a call changes besides the worker's rings; a call works on a copy.
+
+    What the fields hold is never changed in place, so a copy costs no more than the fields.
+    """
 
     schemas: tuple[pa.Schema | None, pa.Schema | None] = (None, None)
     intaken: tuple[Intaken, Intaken] = (Intaken(), Intaken())
@@ -117,7 +121,8 @@ class Join:
         arrays. Cost: O(rows * log(window)) plus nothing for the matches until they are read.
         """
         batches = tuple(None if data is None else to_batch(data, side) for side, data in enumerate((left, right)))
-        return self._attempt(lambda books, step: self._take_in(books, batches, step))
+        growing = (left is not None, right is not None)
+        return self._attempt(lambda books, step: self._take_in(books, batches, step), growing)
 
     def advance(self, *, left: Any = None, right: Any = None) -> Matches:
         """Time has passed without rows: move the clocks, let rows leave, emit those wanted unmatched."""
@@ -127,26 +132,24 @@ class Join:
                 "push rows instead"
             )
 
-        def beat(books: Books, step: Step) -> Books:
+        def beat(books: Books, step: Step) -> None:
             for side, value in enumerate((left, right)):
                 if value is None:
                     continue
                 if books.timeline is None:
-                    books = replace(books, early=_with(books.early, side, value))
+                    books.early = _with(books.early, side, value)
                 else:
-                    time = books.timeline.instant(value, side)
-                    books = replace(books, clocks=books.clocks.shown(side, time))
+                    books.clocks = books.clocks.shown(side, books.timeline.instant(value, side))
             self._let_go(books, step)
-            return books
 
         return self._attempt(beat)
 
     def finish(self) -> Matches:
         """The end of both streams: emit every row that is still wanted unmatched. The join is then closed."""
 
-        def end(books: Books, step: Step) -> Books:
+        def end(books: Books, step: Step) -> None:
             self._worker.clear(step)
-            return replace(books, finished=True)
+            books.finished = True
 
         return self._attempt(end)
 
@@ -158,7 +161,7 @@ class Join:
                 "make the join with late='keep'"
             )
         kept = self._books.late_rows
-        self._books = replace(self._books, late_rows=((), ()))
+        self._books.late_rows = ((), ())
         left, right = (
             pa.Table.from_batches(batches, pa.schema([]) if schema is None else schema)
             for batches, schema in zip(kept, self._books.schemas, strict=True)
@@ -242,44 +245,44 @@ class Join:
         if self._books.finished:
             raise StateError(f"{what} was called after finish(); expected an open join; make a new Join")
 
-    def _attempt(self, act: Callable[[Books, Step], Books]) -> Matches:
+    def _attempt(
+        self, act: Callable[[Books, Step], None], growing: tuple[bool, bool] = (False, False)
+    ) -> Matches:
+        """Run one call on a copy of the books; if it fails, put everything back."""
         self._open("a call")
-        worker, before = self._worker, self._books
-        memento = (worker.memento(), list(worker.rings), worker.bound, list(worker.access))
+        worker, books = self._worker, copy(self._books)
+        memento = (worker.memento(growing), list(worker.rings), worker.bound, list(worker.access))
         step = Step()
         try:
-            books = act(before, step)
-            if books.output is None or books.schemas != before.schemas:
-                books = replace(books, output=Output(*books.schemas, self._how, self._suffixes))
-            assert books.output is not None
+            act(books, step)
+            if books.output is None:
+                books.output = Output(*books.schemas, self._how, self._suffixes)
             matches = Matches(step.parts, books.output)
         except BaseException:
             rings, worker.rings, worker.bound, worker.access = memento
             worker.restore(rings, step)
             raise
-        self._books = replace(
-            books, matches=books.matches + step.matches, emitted=books.emitted + matches.num_rows
-        )
+        books.matches += step.matches
+        books.emitted += matches.num_rows
+        self._books = books
         return matches
 
-    def _take_in(self, books: Books, batches: tuple[pa.RecordBatch | None, ...], step: Step) -> Books:
-        books = self._acquaint(books, batches)
+    def _take_in(self, books: Books, batches: tuple[pa.RecordBatch | None, ...], step: Step) -> None:
+        before = tuple(intaken.rows_in for intaken in books.intaken)
+        self._acquaint(books, batches)
         watermark = books.clocks.watermark  # as the previous call left it: this push does not judge itself
-        arrivals = []
-        for side, batch in enumerate(batches):
-            if batch is not None:
-                books, arrived = self._accept(books, side, batch, watermark)
-                arrivals.append(arrived)
+        arrivals = [
+            self._accept(books, side, batch, watermark) for side, batch in enumerate(batches) if batch is not None
+        ]
         together = False
-        if not self._timed:
-            arrivals, together = self._in_order(books, arrivals)
-        elif books.timeline is not None:
-            arrivals = _ranked([self._timed_reach(one, books.timeline) for one in arrivals])
+        if self._timed:
+            arrivals = self._timed_reach(arrivals, books.timeline)
+        else:
+            arrivals, together = self._counted_reach(arrivals, before)
         self._flow.route(arrivals, together=together, step=step, leave=None if self._timed else self._first_visible)
         self._let_go(books, step)
-        return books
 
-    def _acquaint(self, books: Books, batches: tuple[pa.RecordBatch | None, ...]) -> Books:
+    def _acquaint(self, books: Books, batches: tuple[pa.RecordBatch | None, ...]) -> None:
         """Learn schemas that are new: check the columns, the times and the condition's types."""
         schemas = list(books.schemas)
         new = False
@@ -294,22 +297,21 @@ class Join:
             schemas[side] = batch.schema
             new = True
         if not new:
-            return books
+            return
         worker = self._worker
+        books.output = Output(schemas[0], schemas[1], self._how, self._suffixes)
+        books.schemas = (schemas[0], schemas[1])
         if schemas[0] is not None and schemas[1] is not None:
             bound = self._condition.bind(schemas[0], schemas[1])
             require(bound.branches, self._index)
-            Output(schemas[0], schemas[1], self._how, self._suffixes)
             worker.bound = bound
-        books = replace(books, schemas=(schemas[0], schemas[1]))
         if self._timed:
-            books = self._retime(books)
+            self._retime(books)
         for side, schema in enumerate(schemas):
             if schema is not None and worker.rings[side] is None:
                 worker.rings[side] = self._new_ring(books, side, schema)
-        return books
 
-    def _retime(self, books: Books) -> Books:
+    def _retime(self, books: Books) -> None:
         """Put both streams on one time scale; what is held moves along if the scale gets finer."""
         left, right = self._windows
         assert isinstance(left, Time) and isinstance(right, Time)
@@ -322,22 +324,22 @@ class Join:
                 None if ring is None else ring.rescaled(factor, self._extent(side, timeline))
                 for side, ring in enumerate(self._worker.rings)
             ]
-        books = replace(books, timeline=timeline, clocks=books.clocks.scaled(factor, timeline.lateness))
+        books.timeline, books.clocks = timeline, books.clocks.scaled(factor, timeline.lateness)
         for side, value in enumerate(books.early):
             if value is not None:
-                books = replace(books, clocks=books.clocks.shown(side, timeline.instant(value, side)))
-        return replace(books, early=(None, None))
+                books.clocks = books.clocks.shown(side, timeline.instant(value, side))
+        books.early = (None, None)
 
     def _accept(
         self, books: Books, side: int, batch: pa.RecordBatch, watermark: int | None
-    ) -> tuple[Books, Arrivals]:
+    ) -> Arrivals:
         """Set aside rows without a time and late rows; number the rest."""
         intaken = books.intaken[side]
         first, rows = intaken.rows_in, batch.num_rows
         none = np.empty(0, dtype=np.int64)
         if not self._timed:
-            books = replace(books, intaken=_with(books.intaken, side, replace(intaken, rows_in=first + rows)))
-            return books, Arrivals(side, batch, Numbers(first), Numbers(first), none, none, Numbers(0))
+            books.intaken = _with(books.intaken, side, Intaken(first + rows))
+            return Arrivals(side, batch, Numbers(first), Numbers(first), none, none, Numbers(0))
         timeline = books.timeline
         assert timeline is not None and timeline.columns[side] is not None
         column = batch.column(timeline.columns[side].name)
@@ -348,9 +350,9 @@ class Join:
             batch, seqs = batch.take(pa.array(present)), seqs.select(present)
             column = batch.column(timeline.columns[side].name)
         times = timeline.ticks(column, side)
-        late_rows = books.late_rows
         late = 0
-        clocks = books.clocks if len(times) == 0 else books.clocks.shown(side, int(times.max()))
+        if len(times):
+            books.clocks = books.clocks.shown(side, int(times.max()))
         if watermark is not None and len(times) and int(times.min()) < watermark:
             below = times < watermark
             late = int(np.count_nonzero(below))
@@ -363,44 +365,55 @@ class Join:
                 )
             if self._late == "keep":
                 kept = batch.filter(pa.array(below))
-                late_rows = _with(late_rows, side, (*late_rows[side], kept))
+                books.late_rows = _with(books.late_rows, side, (*books.late_rows[side], kept))
             timely = np.flatnonzero(~below).astype(np.int32)
             batch, seqs, times = batch.take(pa.array(timely)), seqs.select(timely), times[timely]
         intaken = Intaken(first + rows, intaken.late + late, intaken.null_time + without)
-        books = replace(
-            books, intaken=_with(books.intaken, side, intaken), clocks=clocks, late_rows=late_rows
-        )
-        return books, Arrivals(side, batch, seqs, Numbers(0, times), none, none, Numbers(0))
+        books.intaken = _with(books.intaken, side, intaken)
+        return Arrivals(side, batch, seqs, Numbers(0, times), none, none, Numbers(0))
 
-    def _timed_reach(self, arrivals: Arrivals, timeline: Timeline) -> Arrivals:
-        times = arrivals.positions.array(arrivals.rows)
-        lows, highs = timeline.visible(1 - arrivals.side, times)
-        return replace(arrivals, lows=lows, highs=highs)
+    def _timed_reach(self, arrivals: list[Arrivals], timeline: Timeline | None) -> list[Arrivals]:
+        """Time windows: the times that each row may join; left rows arrive before right ones."""
+        placed, rank = [], 0
+        for one in arrivals:
+            assert timeline is not None and one.positions.values is not None
+            lows, highs = timeline.visible(1 - one.side, one.positions.values)
+            placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
+            rank += one.rows
+        return placed
 
-    def _in_order(self, books: Books, arrivals: list[Arrivals]) -> tuple[list[Arrivals], bool]:
-        """Count windows: the order of arrival, and from it the rows that each row may join."""
+    def _counted_reach(
+        self, arrivals: list[Arrivals], before: tuple[int, ...]
+    ) -> tuple[list[Arrivals], bool]:
+        """Count windows: the order of arrival, and from it the rows that each row may join.
+
+        The second answer tells whether the sides are interleaved.
+        """
         by = self._windows[0].by if isinstance(self._windows[0], Rows) else None
-        before = [intaken.rows_in for intaken in self._books.intaken]
+        placed = []
         if len(arrivals) < 2 or by is None or arrivals[0].rows == 0 or arrivals[1].rows == 0:
-            seen = list(before)
-            placed = []
+            seen, rank = list(before), 0
             for one in arrivals:
-                window, others = self._windows[1 - one.side], seen[1 - one.side]
-                assert isinstance(window, Rows)
-                lows = np.full(one.rows, window.first_visible(others), dtype=np.int64)
-                placed.append(replace(one, lows=lows, highs=np.full(one.rows, others - 1, dtype=np.int64)))
+                others = seen[1 - one.side]
+                lows = np.full(one.rows, self._first_visible(1 - one.side, others), dtype=np.int64)
+                highs = np.full(one.rows, others - 1, dtype=np.int64)
+                placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
                 seen[one.side] += one.rows
-            return _ranked(placed), False
+                rank += one.rows
+            return placed, False
         order = self._merge_order(arrivals)
         of_left = order < arrivals[0].rows
-        ranks = np.arange(len(order), dtype=np.int64)
-        placed = []
         for one, mine in zip(arrivals, (of_left, ~of_left), strict=True):
             rows = (order[mine] - (0 if one.side == 0 else arrivals[0].rows)).astype(np.int32)
             others = before[1 - one.side] + np.cumsum(~mine)[mine]
+            batch, seqs = one.batch, one.seqs
             if not np.array_equal(rows, np.arange(len(rows))):
-                one = replace(one, batch=one.batch.take(pa.array(rows)), seqs=one.seqs.select(rows))
-            placed.append(replace(self._counted_reach(one, others), ranks=Numbers(0, ranks[mine])))
+                batch, seqs = batch.take(pa.array(rows)), seqs.select(rows)
+            window = self._windows[1 - one.side]
+            assert isinstance(window, Rows)
+            lows = -(-np.maximum(others - window.n, 0) // window.slide) * window.slide
+            ranks = Numbers(0, np.flatnonzero(mine))
+            placed.append(Arrivals(one.side, batch, seqs, one.positions, lows, others - 1, ranks))
         return placed, True
 
     def _merge_order(self, arrivals: list[Arrivals]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -420,14 +433,6 @@ class Join:
                 "comparable types; cast one before pushing"
             ) from error
         return order.to_numpy().astype(np.int64)
-
-    def _counted_reach(self, arrivals: Arrivals, others: np.ndarray[Any, np.dtype[np.int64]]) -> Arrivals:
-        """The rows of the other stream that each row may join, given how many there were when it came."""
-        window = self._windows[1 - arrivals.side]
-        assert isinstance(window, Rows)
-        past = np.maximum(others - window.n, 0)
-        lows = -(-past // window.slide) * window.slide
-        return replace(arrivals, lows=lows, highs=others - 1)
 
     def _first_visible(self, side: int, seen: int) -> int:
         window = self._windows[side]
@@ -549,12 +554,3 @@ def _with(pair: Any, side: int, value: Any) -> Any:
     """The pair with one side replaced."""
     return (value, pair[1]) if side == 0 else (pair[0], value)
 
-
-def _ranked(arrivals: list[Arrivals]) -> list[Arrivals]:
-    """Number the rows of a push in the order in which the sides come."""
-    first = 0
-    ranked = []
-    for one in arrivals:
-        ranked.append(replace(one, ranks=Numbers(first)))
-        first += one.rows
-    return ranked

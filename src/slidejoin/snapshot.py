@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import SlidejoinError, StateError
-from slidejoin.matches import Output
 from slidejoin.stats import Intaken
 from slidejoin.tuning import Tuning
 from slidejoin.window.arrivals import Arrivals, Numbers
@@ -206,7 +205,8 @@ def _joined(cls: type[Join], header: dict[str, Any], sections: dict[str, bytes],
     states = [_read_ipc(sections[f"{side}.rows"]) if f"{side}.rows" in sections else None for side in SIDES]
     empty = tuple(None if state is None else _columns(state).slice(0, 0) for state in states)
     batches = tuple(None if table is None else one_batch(table) for table in empty)
-    books = join._acquaint(join._books, batches)
+    books = join._books
+    join._acquaint(books, batches)
     if books.timeline is not None and books.timeline.tick != header["tick"]:
         raise ValueError("the time scale is another one")
     for side, state in enumerate(states):
@@ -221,8 +221,6 @@ def _joined(cls: type[Join], header: dict[str, Any], sections: dict[str, bytes],
         tuple(_read_ipc(sections[f"{side}.late"]).to_batches()) if f"{side}.late" in sections else ()
         for side in SIDES
     )
-    books.output = Output(*books.schemas, join._how, join._suffixes)
-    join._books = books
     return join
 
 
@@ -263,7 +261,7 @@ def _refill(ring: Ring, join: Join, side: int, state: pa.Table, bound: int | Non
         arrivals = Arrivals(
             side, rows, Numbers(0, seqs), Numbers(0, positions), none, none, Numbers(0)
         )
-        subwindow, first = join._worker.insert(arrivals)
+        subwindow, first, _ = join._worker.insert(arrivals)
         if subwindow.marks is not None:
             subwindow.marks[first : first + len(marks)] = marks
         ring.complete()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,14 @@ class Step:
     parts: list[Part] = field(default_factory=list)
     matches: int = 0
     marked: list[tuple[NDArray[np.uint8], Int32s]] = field(default_factory=list)
+
+
+class Home(NamedTuple):
+    """Where arriving rows were stored, and the order that each branch's index arranged them in."""
+
+    subwindow: Subwindow
+    first: int
+    hints: list[Int32s | None]
 
 
 class Worker:
@@ -73,14 +82,17 @@ class Worker:
             return arrivals
         return arrivals.select(np.flatnonzero(passing).astype(np.int32))
 
-    def insert(self, arrivals: Arrivals) -> tuple[Subwindow, int]:
+    def insert(self, arrivals: Arrivals) -> Home:
         """Store rows in the newest subwindow and its indexes."""
         ring = self.rings[arrivals.side]
         assert ring is not None
         subwindow, first = ring.append(arrivals, lambda new: self._begin(new, arrivals.side))
+        hints: list[Int32s | None] = []
         for access, index in zip(self.access[arrivals.side] or (), subwindow.indexes, strict=True):
-            index.insert(index.arrange_entries(*entries(access, arrivals.batch, first)))
-        return subwindow, first
+            arranged_entries = index.arrange_entries(*entries(access, arrivals.batch, first))
+            index.insert(arranged_entries)
+            hints.append(arranged_entries.ids - np.int32(first) if first else arranged_entries.ids)
+        return Home(subwindow, first, hints)
 
     def _begin(self, subwindow: Subwindow, side: int) -> None:
         subwindow.indexes = [access.index() for access in self.access[side] or ()]
@@ -92,7 +104,7 @@ class Worker:
         homes = [self.insert(arrivals) for arrivals in group]
         found: list[Segment] = []
         for arrivals, home in zip(group, homes, strict=True):
-            segments = self.probe(arrivals)
+            segments = self.probe(arrivals, home.hints)
             step.matches += sum(segment.pairs for segment in segments)
             if self.how in PAIRED or self.order != "none":
                 found += segments
@@ -103,7 +115,7 @@ class Worker:
         elif self.how in ("semi", "anti") and found:
             self._first_matches(Ordered(found, self.order == "strict"), group, homes, step)
 
-    def probe(self, arrivals: Arrivals) -> list[Segment]:
+    def probe(self, arrivals: Arrivals, hints: Sequence[Int32s | None]) -> list[Segment]:
         """The pairs of arriving rows with the other side's window."""
         stored = 1 - arrivals.side
         ring = self.rings[stored]
@@ -117,14 +129,14 @@ class Worker:
             return []
         found: list[Segment] = []
         for number, access in enumerate(self._chosen(stored, arrivals.batch)):
-            probes = arranged(access, arrivals)
-            if len(probes.rows) == 0:
+            probes = arranged(access, arrivals, hints[number] if number < len(hints) else None)
+            if len(probes) == 0:
                 continue
             if access.verify is None:
                 for subwindow in near:
                     if not reach.covers(subwindow):
                         compact_if_busy(subwindow, number, probes)
-            if self.threads > 1 and len(probes.rows) >= PARALLEL:
+            if self.threads > 1 and len(probes) >= PARALLEL:
                 pieces = probes.pieces(self.threads)
             else:
                 pieces = [probes]
@@ -172,14 +184,14 @@ class Worker:
     # -- outer, semi and anti --------------------------------------------------------------------------
 
     def _mark(
-        self, segments: list[Segment], arrivals: Arrivals, home: tuple[Subwindow, int], step: Step
+        self, segments: list[Segment], arrivals: Arrivals, home: Home, step: Step
     ) -> None:
         """Remember which rows have matched; a semi join emits those of the left that had not before."""
         padded = PADDED[self.how]
         if not segments or not padded:
             return
         if arrivals.side in padded:
-            subwindow, first = home
+            subwindow, first = home.subwindow, home.first
             rows = np.unique(np.concatenate([matched_rows(segment) for segment in segments]))
             self._note(step, subwindow, mark(subwindow, first + rows))
         if 1 - arrivals.side in padded:
@@ -199,11 +211,13 @@ class Worker:
         self,
         ordered: Ordered,
         group: Sequence[Arrivals],
-        homes: Sequence[tuple[Subwindow, int]],
+        homes: Sequence[Home],
         step: Step,
     ) -> None:
         """Mark left rows in the order in which their first partners arrive."""
-        home_of = {id(arrivals): home for arrivals, home in zip(group, homes, strict=True)}
+        home_of = {
+            id(arrivals): (home.subwindow, home.first) for arrivals, home in zip(group, homes, strict=True)
+        }
         for chunk in ordered.chunks(1 << 16):
             assert chunk.left is not None and chunk.left.which is not None
             which, ids = chunk.left.which, chunk.left.ids
@@ -238,8 +252,12 @@ class Worker:
 
     # -- taking back -----------------------------------------------------------------------------------
 
-    def memento(self) -> tuple[Memento | None, ...]:
-        return tuple(None if ring is None else ring.memento() for ring in self.rings)
+    def memento(self, sides: Sequence[bool]) -> tuple[Memento | None, ...]:
+        """What ``restore`` needs; ``sides`` tells which are going to take rows."""
+        return tuple(
+            None if ring is None else ring.memento(growing=growing)
+            for ring, growing in zip(self.rings, sides, strict=True)
+        )
 
     def restore(self, memento: Sequence[Memento | None], step: Step) -> None:
         """Undo a step that failed."""
@@ -285,9 +303,8 @@ def compact_if_busy(subwindow: Subwindow, number: int, probes: Probes) -> None:
     """
     if not subwindow.ascending or subwindow.dead <= subwindow.cut:
         return
-    step = max(1, len(probes.rows) // BUSY_SAMPLE)
-    sample = Probes(*(np.ascontiguousarray(column[::step]) for column in probes))
-    pairs = sum(ranges.pairs for ranges in subwindow.indexes[number].probe(sample))
+    step = max(1, len(probes) // BUSY_SAMPLE)
+    pairs = sum(ranges.pairs for ranges in subwindow.indexes[number].probe(probes.sample(step)))
     if pairs * step > BUSY * subwindow.rows:
         subwindow.compact()
 
@@ -314,19 +331,19 @@ def entries(access: Access, batch: pa.RecordBatch, first: int) -> tuple[NDArray[
     return (keys, ids) if mask is None else (keys[mask], ids[mask])
 
 
-def arranged(access: Access, arrivals: Arrivals) -> Probes:
+def arranged(access: Access, arrivals: Arrivals, hint: Int32s | None) -> Probes:
     """The probes of arriving rows, in the order that the index wants."""
     mask = one_sided(access.branch.filters, arrivals.side, arrivals.batch)
+    rows: Int32s | None = None
     if access.path is None:
-        rows = np.arange(arrivals.rows, dtype=np.int32)
         lows = highs = np.zeros(arrivals.rows, dtype=np.int64)
     else:
-        some, lows, highs = access.path.intervals(arrivals.batch)
-        rows = np.arange(arrivals.rows, dtype=np.int32) if some is None else some
+        rows, lows, highs = access.path.intervals(arrivals.batch)
     if mask is not None:
-        passing = mask[rows]
-        rows, lows, highs = rows[passing], lows[passing], highs[passing]
-    return access.index.arrange_probes(rows, lows, highs)
+        passing = mask if rows is None else mask[rows]
+        rows = np.flatnonzero(passing).astype(np.int32) if rows is None else rows[passing]
+        lows, highs = lows[passing], highs[passing]
+    return access.index.arrange_probes(rows, lows, highs, hint)
 
 
 def built(access: Access, subwindow: Subwindow):  # type: ignore[no-untyped-def]

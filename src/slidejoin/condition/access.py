@@ -165,7 +165,7 @@ class ExactBound(Constraint):
             data = np.full(probe.frame.count, data)
         if reach is None:
             low, high = limits(data, self.probing.type)
-            reach = probe.memo[memo_key] = max(abs(low), abs(high))
+            reach = probe.memo[memo_key] = max(abs(low), abs(high), 1)
         lower, upper = self.shifts
         lo: Any = I64_MIN
         hi: Any = I64_MAX
@@ -178,16 +178,16 @@ class ExactBound(Constraint):
             return self._place([(None, hi), (lo, None)]), value.valid
         return self._place([(lo if lower is not None else None, hi if upper is not None else None)]), value.valid
 
-    def _bound(self, data: Any, shift: int, reach: int) -> Any:
+    def _bound(self, data: np.ndarray, shift: int, reach: int) -> Any:
         q = self.q + shift
         m, g = self.m, self.g
-        if abs(m) * reach + abs(q) < I64_MAX and isinstance(data, np.ndarray) and data.dtype != object:
+        if abs(m) * reach + abs(q) < I64_MAX and g <= I64_MAX and data.dtype != object:
             result = data if m == 1 else -data if m == -1 else data * m
             if q:
                 result = result + q
             return result if g == 1 else result // g
-        if isinstance(data, np.ndarray) and data.dtype != object and abs(q) < 2**62:
-            safe = (2**62 - abs(q)) // max(abs(m), 1)
+        if data.dtype != object and abs(q) < 2**61 and abs(m) < 2**61 and g <= I64_MAX:
+            safe = (2**62 - abs(q)) // abs(m)
             far = np.flatnonzero((data > safe) | (data < -safe))
             if len(far) * 4 < len(data):  # few extremes: Python ints for those rows only
                 near = data.copy()
@@ -195,7 +195,7 @@ class ExactBound(Constraint):
                 result = ((near * m + q) // g).astype(object)
                 result[far] = (data[far].astype(object) * m + q) // g
                 return result
-        return (np.asarray(data, object) * m + q) // g
+        return (data.astype(object) * m + q) // g
 
     def _place(self, bounds: list[tuple[Any, Any]]) -> Slots:
         """Clamp bounds into the key's ordinals; a bound beyond them empties or opens the interval."""

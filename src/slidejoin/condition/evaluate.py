@@ -92,7 +92,7 @@ def combine(parts: list[tuple[Any, int, Type | None]], offset: int) -> Any:
     reach = abs(offset)
     for data, k, kind in parts:
         low, high = limits(data, kind)
-        reach += abs(k) * max(abs(low), abs(high))
+        reach += abs(k) * max(abs(low), abs(high), 1)
     wide = reach > I64_MAX
     total: Any = offset
     first = True

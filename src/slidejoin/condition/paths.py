@@ -149,11 +149,15 @@ class AccessPath:
         count = batch.num_rows
         if len(slots) == 1:
             return Intervals(None, _full(slots[0][0], count), _full(slots[0][1], count))
-        lo = np.stack([_full(low, count) for low, _ in slots], axis=1)
-        hi = np.stack([_full(high, count) for _, high in slots], axis=1)
+        lo, hi = np.empty((count, len(slots)), np.int64), np.empty((count, len(slots)), np.int64)
+        for i, (low, high) in enumerate(slots):
+            lo[:, i] = low
+            hi[:, i] = high
         if any(tree.overlaps for tree in self.trees):
             return merged(lo, hi)
         kept = lo <= hi
+        if kept.all():
+            return Intervals(np.repeat(np.arange(count, dtype=np.int32), len(slots)), lo.ravel(), hi.ravel())
         return Intervals(np.nonzero(kept)[0].astype(np.int32), lo[kept], hi[kept])
 
     def __repr__(self) -> str:
@@ -164,7 +168,7 @@ def merged(lo: np.ndarray, hi: np.ndarray) -> Intervals:
     """Union of each row's intervals: sorted, overlapping and touching ones joined, empty ones dropped."""
     empty = lo > hi
     lo, hi = np.where(empty, I64_MAX, lo), np.where(empty, I64_MIN, hi)
-    order = np.argsort(lo, axis=1, kind="stable")
+    order = np.lexsort((lo, empty), axis=1)  # empty ones last, also behind [max, max]
     lo, hi = np.take_along_axis(lo, order, 1), np.take_along_axis(hi, order, 1)
     some = lo <= hi
     reach = np.maximum.accumulate(hi, axis=1)

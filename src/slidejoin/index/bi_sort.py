@@ -19,7 +19,7 @@ import numpy as np
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.order import ascends, sort_order
-from slidejoin.kernels.search import BLOCK, find_blocks, find_ranges
+from slidejoin.kernels.search import BLOCK, find_ranges
 
 
 class SampledRun(NamedTuple):
@@ -49,25 +49,26 @@ class BiSort:
         return Entries(keys, ids[order])
 
     @staticmethod
-    def arrange_probes(rows: Int32s, lows: Int64s, highs: Int64s) -> Probes:
-        if ascends(lows):
-            return Probes(rows, lows, highs)
+    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        if hint is not None and rows is None and len(hint) == len(lows):
+            # A band's lower bounds are usually in the order of the batch's own keys, which is known.
+            hinted = lows[hint]
+            if ascends(hinted):
+                return Probes(hint, hinted, highs[hint])
         lows, order = sort_order(lows)
-        return Probes(rows[order], lows, highs[order])
+        return Probes(order if rows is None else rows[order], lows, highs[order])
 
     def insert(self, entries: Entries) -> None:
         self._runs.insert(entries.keys, entries.ids)
 
     def probe(self, probes: Probes) -> list[Ranges]:
-        asked = len(probes.rows)
-        if asked == 0:
+        if len(probes) == 0:
             return []
         found = []
-        blocks, rows, starts, ends = (np.empty(asked, dtype=np.int32) for _ in range(4))
+        blocks, rows, starts, ends = probes.scratch
         for run in self._runs.runs:
-            find_blocks(run.samples, probes.lows, blocks)
             kept, pairs = find_ranges(
-                run.keys, blocks, probes.lows, probes.highs, probes.rows, rows, starts, ends
+                run.keys, run.samples, probes.lows, probes.highs, probes.rows, blocks, rows, starts, ends
             )
             if kept:
                 found.append(

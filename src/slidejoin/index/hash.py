@@ -54,7 +54,8 @@ class Hash:
         return Entries(keys, ids[order])
 
     @staticmethod
-    def arrange_probes(rows: Int32s, lows: Int64s, highs: Int64s) -> Probes:
+    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        rows = np.arange(len(lows), dtype=np.int32) if rows is None else rows
         # An equality's interval is a point or, where no key can equal the value (1.5 against integers), empty.
         if not np.array_equal(lows, highs):
             points = np.flatnonzero(lows == highs)
@@ -66,11 +67,10 @@ class Hash:
         self._runs.insert(entries.keys, entries.ids)
 
     def probe(self, probes: Probes) -> list[Ranges]:
-        asked = len(probes.rows)
-        if asked == 0:
+        if len(probes) == 0:
             return []
         found = []
-        rows, starts, ends = (np.empty(asked, dtype=np.int32) for _ in range(3))
+        _, rows, starts, ends = probes.scratch
         for run in self._runs.runs:
             kept, pairs = look_up(
                 run.keys, run.directory, run.shift, probes.lows, probes.rows, rows, starts, ends

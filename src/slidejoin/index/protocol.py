@@ -24,12 +24,20 @@ class Entries(NamedTuple):
     ids: Int32s
 
 
-class Probes(NamedTuple):
-    """A batch of probes, arranged as the index wants it; bounds are inclusive."""
+class Probes:
+    """A batch of probes, arranged as the index wants it; bounds are inclusive.
 
-    rows: Int32s
-    lows: Int64s
-    highs: Int64s
+    ``scratch`` is four int32 arrays as long as the batch, made once for all the runs that it meets.
+    """
+
+    __slots__ = ("highs", "lows", "rows", "scratch")
+
+    def __init__(self, rows: Int32s, lows: Int64s, highs: Int64s) -> None:
+        self.rows, self.lows, self.highs = rows, lows, highs
+        self.scratch = tuple(np.empty(len(rows), dtype=np.int32) for _ in range(4))
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def pieces(self, count: int) -> list[Probes]:
         """Cut into at most ``count`` consecutive pieces of about equal size."""
@@ -38,6 +46,11 @@ class Probes(NamedTuple):
             Probes(self.rows[at : at + size], self.lows[at : at + size], self.highs[at : at + size])
             for at in range(0, len(self.rows), size)
         ]
+
+    def sample(self, step: int) -> Probes:
+        """Every ``step``-th probe."""
+        columns = (np.ascontiguousarray(column[::step]) for column in (self.rows, self.lows, self.highs))
+        return Probes(*columns)
 
 
 class Ranges(NamedTuple):
@@ -61,8 +74,11 @@ class Index(Protocol):
         """Order a batch for ``insert``; done once, whichever subwindow it goes to."""
 
     @staticmethod
-    def arrange_probes(rows: Int32s, lows: Int64s, highs: Int64s) -> Probes:
-        """Order a batch for ``probe``; done once for all subwindows."""
+    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        """Order a batch for ``probe``; done once for all subwindows. ``rows`` None: one probe a row.
+
+        ``hint`` is an order of the rows that was right for something alike and may be right again.
+        """
 
     def insert(self, entries: Entries) -> None:
         """Add a batch of new ids."""

@@ -29,14 +29,14 @@ class Scan:
         return Entries(NO_KEYS, ids)
 
     @staticmethod
-    def arrange_probes(rows: Int32s, lows: Int64s, highs: Int64s) -> Probes:
-        return Probes(rows, lows, highs)
+    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        return Probes(np.arange(len(lows), dtype=np.int32) if rows is None else rows, lows, highs)
 
     def insert(self, entries: Entries) -> None:
         self._ids = np.concatenate([self._ids, entries.ids])
 
     def probe(self, probes: Probes) -> list[Ranges]:
-        held, asked = len(self._ids), len(probes.rows)
+        held, asked = len(self._ids), len(probes)
         if held == 0 or asked == 0:
             return []
         starts = np.zeros(asked, dtype=np.int32)

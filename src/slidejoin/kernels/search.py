@@ -2,7 +2,7 @@
 
 A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps.
 First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would where the batch
-is dense in it, galloped over where it is sparse. Then five branch-free steps inside the block of 16 and four
+is dense in it, bisected where it is sparse (without branches, so that the searches of several rows overlap). Then five branch-free steps inside the block of 16 and four
 comparisons for the end of the range: new probes come every time, so a branch on them is a coin toss that the
 processor loses, while independent loads overlap.
 
@@ -19,7 +19,7 @@ from slidejoin.kernels import I32, I64, OUT_I32, kernel
 from slidejoin.kernels.prefetch import prefetch
 
 BLOCK = 16  # keys per sample: two cache lines of int64
-DENSE = 2  # up to this many samples per probing row, stepping through all beats galloping
+DENSE = 2  # up to this many samples per probing row, stepping through all beats bisecting
 
 U = np.uint64
 AHEAD = U(16)  # rows: about the time that one miss takes
@@ -32,39 +32,28 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
 
     ``samples[j]`` is the last key of the j-th full block.
     """
-    blocks = len(samples)
-    m = len(wanted)
-    if blocks <= DENSE * m:
+    blocks = U(len(samples))
+    m = U(len(wanted))
+    if blocks <= U(DENSE) * m:
         block = ZERO
         i = ZERO
-        while i < U(m) and block < U(blocks):
+        while i < m and block < blocks:
             below = samples[block] < wanted[i]
             out[i] = block
             block += U(below)
             i += U(not below)
-        while i < U(m):
+        while i < m:
             out[i] = block
             i += ONE
         return
-    at = 0
-    for row in range(m):
+    for row in range(len(wanted)):
         want = wanted[row]
-        if at < blocks and samples[at] < want:
-            step = 1
-            above = at + 1
-            while above < blocks and samples[above] < want:
-                at = above
-                step <<= 1
-                above = at + step
-            if above > blocks:
-                above = blocks
-            at += 1
-            while at < above:
-                middle = (at + above) >> 1
-                if samples[middle] < want:
-                    at = middle + 1
-                else:
-                    above = middle
+        at = ZERO
+        left = blocks
+        while left > ZERO:
+            half = (left + ONE) >> ONE
+            at += U(samples[at + half - ONE] < want) * half
+            left -= half
         out[row] = at
 
 
@@ -93,12 +82,15 @@ def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.UniTuple(types.int64, 2)(I64, I32, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32))
-def find_ranges(keys, blocks, lows, highs, rows, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
+@kernel(types.UniTuple(types.int64, 2)(I64, I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32))
+def find_ranges(  # type: ignore[no-untyped-def]
+    keys, samples, lows, highs, rows, blocks, out_rows, out_starts, out_ends
+):
     """The ranges of keys within ``[lows[i], highs[i]]``, the non-empty ones; returns (ranges, pairs).
 
-    ``blocks`` is what ``find_blocks`` found for ``lows``.
+    ``lows`` ascend; ``samples[j]`` is the last key of the j-th full block; ``blocks`` is scratch.
     """
+    find_blocks(samples, lows, blocks)
     n = U(len(keys))
     asked = U(len(lows))
     kept = ZERO

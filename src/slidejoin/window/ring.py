@@ -106,9 +106,13 @@ class Ring:
                 yield subwindow, np.flatnonzero(alive).astype(np.int32)
         self.subwindows = []
 
-    def memento(self) -> Memento:
-        """What ``restore`` needs to undo everything done from here on, match marks apart. O(subwindows)."""
-        newest = self.subwindows[-1].copy() if self.subwindows and not self.subwindows[-1].complete else None
+    def memento(self, *, growing: bool) -> Memento:
+        """What ``restore`` needs to undo everything done from here on, match marks apart. O(subwindows).
+
+        Unless the ring is ``growing``, no rows may be appended.
+        """
+        changes = growing and self.subwindows and not self.subwindows[-1].complete
+        newest = self.subwindows[-1].copy() if changes else None
         counts = tuple((subwindow.dead, subwindow.dead_below) for subwindow in self.subwindows)
         return Memento(tuple(self.subwindows), counts, newest, self.bound, self._frontier)
 
