@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from slidejoin.cli.endings import UsageError
 from slidejoin.cli.formats import FormatName, compression_of
-from slidejoin.cli.streams import Meter, Readable, Replay
+from slidejoin.cli.streams import Meter, Readable, blocks_of_lines
 
 SAMPLE = 4 << 20  # bytes; large enough for batches worth pushing, small enough to hold twice
 
@@ -92,23 +92,16 @@ class ArrowFileReader:
 
 
 class StreamReader:
-    """CSV, NDJSON or an Arrow IPC stream, from a pipe or from a file of ``size`` bytes."""
+    """Bytes that are read once, from a pipe or from a file of ``size`` bytes."""
 
-    def __init__(
-        self, raw: BinaryIO, kind: FormatName, types: Types, compression: str | None = None, size: int = 0
-    ) -> None:
+    def __init__(self, raw: BinaryIO, compression: str | None = None, size: int = 0) -> None:
         self._raw = raw
         self._size = size
         self._meter = Meter(raw)
-        stream: Readable = self._meter
+        self.stream: Readable = self._meter
         if compression is not None:
-            stream = pa.CompressedInputStream(pa.PythonFile(self._meter, mode="r"), compression)
-        self._source = _OPENERS[kind](Replay(stream), types)
-        self.schema = self._source.schema
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches as the format delivers them."""
-        yield from self._source
+            inflating = pa.CompressedInputStream(pa.PythonFile(self._meter, mode="r"), compression)
+            self.stream = Meter(inflating)
 
     def fraction(self) -> float:
         """Bytes read of bytes in the file."""
@@ -116,9 +109,83 @@ class StreamReader:
 
     def close(self) -> None:
         """Let go of the file; a pipe stays open."""
-        self._source.close()
         if self._size:
             self._raw.close()
+
+
+class ArrowStreamReader(StreamReader):
+    """An Arrow IPC stream, message by message."""
+
+    def __init__(self, raw: BinaryIO, size: int = 0) -> None:
+        super().__init__(raw, None, size)
+        self._source = pa_ipc.open_stream(pa.PythonFile(self.stream, mode="r"))
+        self.schema = self._source.schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """A batch for each message."""
+        yield from self._source
+
+
+class TextReader(StreamReader):
+    """CSV or NDJSON, a block of lines at a time."""
+
+    def __init__(
+        self, parser: Parser, raw: BinaryIO, types: Types, compression: str | None = None, size: int = 0
+    ) -> None:
+        super().__init__(raw, compression, size)
+        self._parser = parser
+        self._blocks = blocks_of_lines(self.stream, SAMPLE)
+        sample = next(self._blocks, b"")
+        inferred = parser.infer(_native(sample))
+        self.schema = pa.schema(_settle(inferred, types))
+        self._first = parser.parse(_native(sample), self.schema, first=True)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """One batch or more for each block."""
+        yield from self._first.to_batches()
+        for block in self._blocks:
+            yield from self._parser.parse(_native(block), self.schema, first=False).to_batches()
+
+
+class Parser(Protocol):
+    """A text format: types from a sample, tables from blocks of lines."""
+
+    def infer(self, sample: pa.BufferReader) -> Types:
+        """The types of the columns in the first block."""
+
+    def parse(self, block: pa.BufferReader, schema: pa.Schema, *, first: bool) -> pa.Table:
+        """The rows of a block; the first one may begin with a header."""
+
+
+class CsvParser:
+    """CSV with a header."""
+
+    def infer(self, sample: pa.BufferReader) -> Types:
+        """Arrow's own inference."""
+        return {field.name: field.type for field in pa_csv.read_csv(sample).schema}
+
+    def parse(self, block: pa.BufferReader, schema: pa.Schema, *, first: bool) -> pa.Table:
+        """The rows of a block."""
+        types = pa_csv.ConvertOptions(column_types=schema)
+        if first:
+            return pa_csv.read_csv(block, convert_options=types)
+        names = pa_csv.ReadOptions(column_names=schema.names)
+        return pa_csv.read_csv(block, read_options=names, convert_options=types)
+
+
+class NdjsonParser:
+    """One JSON object a line."""
+
+    def infer(self, sample: pa.BufferReader) -> Types:
+        """Arrow recognises times of whole seconds only; we take the others too."""
+        table = pa_json.read_json(sample)
+        return {field.name: _time_in_text(table[field.name]) for field in table.schema}
+
+    def parse(self, block: pa.BufferReader, schema: pa.Schema, *, first: bool) -> pa.Table:  # noqa: ARG002
+        """The rows of a block; fields that the sample did not have are left out."""
+        reading = pa_json.ReadOptions(block_size=max(block.size(), 1))
+        parsing = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        return pa_json.read_json(block, reading, parsing)
 
 
 def open_file(path: Path, kind: FormatName, types: Types, batch_rows: int) -> Reader:
@@ -127,13 +194,16 @@ def open_file(path: Path, kind: FormatName, types: Types, batch_rows: int) -> Re
         return ParquetReader(path, batch_rows)
     raw = path.open("rb", buffering=0)
     try:
-        if kind == "arrow" and raw.seekable():
+        size = max(path.stat().st_size, 1)
+        if kind != "arrow":
+            return TextReader(PARSERS[kind], raw, types, compression_of(path), size)
+        if raw.seekable():
             magic = raw.read(6)
             raw.seek(0)
             if magic == b"ARROW1":
                 raw.close()
                 return ArrowFileReader(path)
-        return StreamReader(raw, kind, types, compression_of(path), max(path.stat().st_size, 1))
+        return ArrowStreamReader(raw, size)
     except BaseException:
         raw.close()
         raise
@@ -146,46 +216,17 @@ def open_pipe(raw: BinaryIO, kind: FormatName, types: Types) -> Reader:
             "Parquet cannot be read from a pipe (its index is at the end); expected csv, ndjson or arrow; "
             "give the file's path instead of '-'"
         )
-    return StreamReader(raw, kind, types)
+    return ArrowStreamReader(raw) if kind == "arrow" else TextReader(PARSERS[kind], raw, types)
 
 
-def _open_arrow(stream: Replay, _types: Types) -> pa.RecordBatchReader:
-    return pa_ipc.open_stream(pa.PythonFile(stream, mode="r"))
+PARSERS: dict[FormatName, Parser] = {"csv": CsvParser(), "ndjson": NdjsonParser()}
 
 
-def _open_csv(stream: Replay, types: Types) -> pa.RecordBatchReader:
-    sample = _whole_lines(stream.peek(SAMPLE))
-    reading = pa_csv.ReadOptions(block_size=max(len(sample), 1))
-    inferred = pa_csv.open_csv(pa.BufferReader(sample), read_options=reading).schema
-    settled = _settle({field.name: field.type for field in inferred}, types)
-    return pa_csv.open_csv(
-        pa.PythonFile(stream, mode="r"),
-        read_options=pa_csv.ReadOptions(block_size=SAMPLE),
-        convert_options=pa_csv.ConvertOptions(column_types=settled),
-    )
-
-
-def _open_ndjson(stream: Replay, types: Types) -> pa.RecordBatchReader:
-    sample = _whole_lines(stream.peek(SAMPLE))
-    table = pa_json.read_json(pa.BufferReader(sample), pa_json.ReadOptions(block_size=max(len(sample), 1)))
-    inferred = {field.name: _time_in_text(table[field.name]) for field in table.schema}
-    return pa_json.open_json(
-        pa.PythonFile(stream, mode="r"),
-        read_options=pa_json.ReadOptions(block_size=SAMPLE),
-        parse_options=pa_json.ParseOptions(
-            explicit_schema=pa.schema(_settle(inferred, types)), unexpected_field_behavior="ignore"
-        ),
-    )
-
-
-_OPENERS = {"arrow": _open_arrow, "csv": _open_csv, "ndjson": _open_ndjson}
-
-
-def _whole_lines(sample: bytes) -> bytes:
-    """The sample without a line that its end cuts in two."""
-    if len(sample) < SAMPLE:
-        return sample
-    return sample[: sample.rfind(b"\n") + 1] or sample
+def _native(block: bytes) -> pa.BufferReader:
+    """A copy in Arrow's memory: Arrow's threads must not have to let go of a Python object."""
+    copy = pa.BufferOutputStream()
+    copy.write(block)
+    return pa.BufferReader(copy.getvalue())
 
 
 def _settle(inferred: Types, asked: Types) -> Types:
@@ -207,7 +248,7 @@ def _settle(inferred: Types, asked: Types) -> Types:
 
 
 def _time_in_text(column: pa.ChunkedArray) -> pa.DataType:
-    """The type of a JSON column: Arrow recognises times of whole seconds only; we take the others too."""
+    """The type of a JSON column, with fractions of seconds recognised."""
     if pa.types.is_string(column.type) and column.null_count < len(column):
         for unit in ("us", "ns"):
             for zone in (None, "UTC"):

@@ -1,8 +1,12 @@
-"""Byte streams that can be measured, and looked into before they are read."""
+"""Byte streams, read in the calling thread alone.
+
+Arrow's streaming text readers call back into Python from threads of their own, which can outlive the
+interpreter at exit. So bytes are read here, and Arrow gets whole blocks of lines to parse.
+"""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Iterator
 from typing import Protocol
 
 
@@ -14,7 +18,7 @@ class Readable(Protocol):
 
 
 class Meter:
-    """Counts what is read from a stream: the numerator of a progress bar."""
+    """A stream that counts its bytes and fills every read up to its size; pipes answer with what they have."""
 
     closed = False
 
@@ -22,44 +26,29 @@ class Meter:
         self._stream = stream
         self.bytes_read = 0
 
-    def read(self, size: int = -1, /) -> bytes:
-        """As the stream beneath."""
-        piece = self._stream.read(size) or b""
-        self.bytes_read += len(piece)
-        return piece
-
-    def close(self) -> None:
-        """The owner of the stream beneath closes it."""
-
-
-class Replay:
-    """A stream whose beginning can be looked at, and which fills every read up to its size.
-
-    Pipes answer with what they have; Arrow's stream readers take a short answer for the end.
-    """
-
-    closed = False
-
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-        self._head = io.BytesIO()
-
-    def peek(self, size: int) -> bytes:
-        """The next ``size`` bytes, or all there are; they will be read again. Call it once, first."""
-        head = self.read(size)
-        self._head = io.BytesIO(head)
-        return head
-
-    def read(self, size: int = -1, /) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """Exactly ``size`` bytes, or all that are left."""
-        if size < 0:
-            raise io.UnsupportedOperation("reading all of a stream at once")
-        pieces = [self._head.read(size)]
-        missing = size - len(pieces[0])
+        pieces = []
+        missing = size
         while missing and (piece := self._stream.read(missing)):
             pieces.append(piece)
             missing -= len(piece)
+        self.bytes_read += size - missing
         return b"".join(pieces)
 
     def close(self) -> None:
         """The owner of the stream beneath closes it."""
+
+
+def blocks_of_lines(stream: Readable, size: int) -> Iterator[bytes]:
+    """A stream in pieces of about ``size`` bytes that end with a line; a longer line is a piece of its own."""
+    rest = b""
+    while piece := stream.read(size):
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            yield rest + piece[:cut]
+            rest = piece[cut:]
+        else:
+            rest += piece
+    if rest:
+        yield rest

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor, gcd
 from typing import Any, NamedTuple
 
@@ -452,7 +453,24 @@ class MonotoneBound(Constraint):
         self.operator = operator if self.increasing else FLIPPED[operator]
         # f(NaN) is NaN, above every target: with a decreasing f that is an extra point
         self.nan_apart = not self.increasing and operator in (">", ">=")
+        self.edges = self._edges()
         self.width = 2 if operator == "<>" or self.nan_apart else 1
+
+    def _edges(self) -> tuple[floats.Edge | None, floats.Edge | None] | None:
+        """Lower and upper edge of ``key - r``, if the comparison is no more than that with a finite literal.
+
+        Negations are exact, so they only mirror: key + R is key - (-R), R - key is -(key - R).
+        """
+        sums = [step for step in self.steps if step.operator != "n"]
+        if len(sums) != 1 or not isinstance(self.target, typed.FloatLit) or not abs(self.target.value) < 1e300:
+            return None
+        c = self.target.value if self.increasing else -self.target.value
+        below, above = float(np.nextafter(c, -np.inf)), float(np.nextafter(c, np.inf))
+        return {
+            "<=": (None, floats.Edge.of(c, False)), "<": (None, floats.Edge.of(below, False)),
+            ">=": (floats.Edge.of(c, True), None), ">": (floats.Edge.of(above, True), None),
+            "=": (floats.Edge.of(c, True), floats.Edge.of(c, False)),
+        }.get(self.operator)  # fmt: skip
 
     def bound_text(self) -> str:
         text, simple = self.target.text, True
@@ -486,11 +504,47 @@ class MonotoneBound(Constraint):
             valid = both(valid, value.valid)
         operands = [value.data for value in values]
         target = goal.data
+        if self.edges is not None:
+            slots = self._closed(operands, target, probe)
+            if slots is not None:
+                return slots, valid
         guess = floats.invert(self.steps, target, operands)
         finite = np.isfinite(guess)
         if finite.all():
             return self._finite(operands, target, guess, True), valid
         return self._special(operands, target, guess, finite), valid
+
+    def _closed(self, operands: list[Any], target: float, probe: Probe) -> Slots | None:
+        """The closed form, its uncertain rows searched; None if a row has an infinite or NaN operand."""
+        assert self.edges is not None
+        step = next(step for step in self.steps if step.operator != "n")
+        r = operands[step.operand]
+        if step.operator == "+":
+            r = -r
+        lo: Any = I64_MIN
+        hi: Any = I64_MAX if self.test in (">", ">=") else FLOAT_INF
+        for edge in self.edges:
+            if edge is None:
+                continue
+            memo_key = (edge, id(self.operands[step.operand]), step.operator)
+            shared = probe.memo.get(memo_key)
+            if shared is None:
+                bound, rows = edge.bound(r)
+                if rows is not None:
+                    guess = (r[rows] + edge.c) + (-edge.half if edge.lower else edge.half)
+                    if not np.isfinite(guess).all():
+                        return None
+                    inputs = floats.pick(operands, rows)
+                    exact = edge.c if self.increasing else -edge.c
+                    operator = ">=" if edge.lower == self.increasing else "<="
+                    found = floats.threshold(self.steps, operator, inputs, exact, guess, True, self.increasing)
+                    bound[rows] = found + 1 if edge.lower else found
+                shared = probe.memo[memo_key] = bound
+            if edge.lower:
+                lo = shared
+            else:
+                hi = shared
+        return [(lo, hi), (FLOAT_NAN, FLOAT_NAN)] if self.nan_apart else [(lo, hi)]
 
     def _finite(self, operands: list[Any], target: Any, guess: np.ndarray, finite: bool) -> Slots:
         def flip(operator: str) -> np.ndarray:
@@ -626,6 +680,7 @@ def _bytes(compare: typed.Compare, stored: int) -> Constraint | None:
 _SOLVERS = {"exact": _exact, "float": _float, "mixed": _mixed, "bytes": _bytes}
 
 
+@lru_cache(maxsize=4096)  # normalising asks for the same comparisons many times; nodes compare by identity
 def solve(node: Expr, stored: int) -> Constraint | None:
     """A two-sided comparison solved for the stored side's key; None if it cannot be."""
     if not isinstance(node, typed.Compare) or node.sides != 3:

@@ -18,8 +18,6 @@ from slidejoin.condition.parse import fail
 from slidejoin.condition.typed import Expr
 from slidejoin.condition.types import BOOL, FLOAT, NUMERIC, Type, exact_type, from_arrow
 
-MAX_MULTIPLIER_BITS = 4096  # products of literals stay small enough to compute with
-
 _TEMPORAL = frozenset({"date", "timestamp"})
 _DOUBLE_FUNCTIONS = frozenset(
     "sqrt cbrt ln log log2 log10 exp pow sin cos tan cot asin acos atan atan2 degrees radians".split()
@@ -74,7 +72,11 @@ class Binder:
             case algebra.Absolute(operand=operand):
                 return self._absolute(self.bind(operand), node.position)
             case algebra.Arithmetic():
-                return self._arithmetic(node)
+                try:
+                    return self._arithmetic(node)
+                except typed.TooLargeError:
+                    fail("condition computes a constant of more than a thousand digits {at}; expected a smaller one; "
+                         "simplify it", node.position)  # fmt: skip
             case algebra.Compare(operator=operator, left=left, right=right):
                 return self.compare(operator, self.bind(left), self.bind(right), node.position)
             case algebra.All(parts=parts):
@@ -219,10 +221,10 @@ class Binder:
             if kind is not None:
                 return self._sum(operator, a, b, kind)
         elif operator == "*" and _exact_factor(a.type, b.type):
-            return self._product(a, b, position)
+            return self._product(a, b)
         elif operator == "/" and a.type.kind == "duration" and isinstance(b, typed.Linear) and not b.terms:
             if b.type.kind in ("int", "decimal") and b.constant:
-                return self._product(a, typed.linear([], 1 / b.constant, "int", literal=True), position)
+                return self._product(a, typed.linear([], 1 / b.constant, "int", literal=True))
         elif operator == "%" and numbers:
             unit = typed.fraction_gcd([a.type.unit, b.type.unit])
             scales = (int(a.type.unit / unit), int(b.type.unit / unit))
@@ -247,15 +249,12 @@ class Binder:
         everything = terms + [(x, sign * c) for x, c in others]
         return typed.linear(everything, constant + sign * offset, kind, zoned, literal)
 
-    def _product(self, a: Expr, b: Expr, position: int) -> Expr:
+    def _product(self, a: Expr, b: Expr) -> Expr:
         kind = "duration" if "duration" in (a.type.kind, b.type.kind) else "int"
         for x, y in ((a, b), (b, a)):
             if isinstance(x, typed.Linear) and not x.terms:
                 terms, constant = typed.as_terms(y)
                 k = x.constant
-                if max(k.numerator.bit_length(), k.denominator.bit_length()) > MAX_MULTIPLIER_BITS:
-                    fail("condition multiplies by a number of more than a thousand digits {at}; expected a smaller "
-                         "one; simplify the constants", position)  # fmt: skip
                 literal = x.literal and isinstance(y, typed.Linear) and y.literal
                 return typed.linear([(t, c * k) for t, c in terms], constant * k, kind, literal=literal)
         bounds = (a.type.low, a.type.high, b.type.low, b.type.high)

@@ -9,6 +9,8 @@ guess is not yet exact by doubling and halving steps over the ordinals of the do
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,13 @@ from slidejoin.condition import ordinals
 from slidejoin.condition.evaluate import compare_floats
 from slidejoin.condition.ordinals import FLOAT_MAX, to_floats
 
+
+
+def _bits(value: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+_HUGE = _bits(1e300)  # sums beyond may overflow on the way
 _STEPS = (2, 16, 256, 2**14, 2**22)  # a guess is nearly always off by few units in the last place
 
 
@@ -68,6 +77,56 @@ def invert(steps: tuple[Step, ...], target: Any, operands: list[Any]) -> Any:
             case _:
                 value = value * operands[step.operand]
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The bound of ``key - r <= c`` or ``key - r >= c`` for a literal c, in closed form.
+
+    ``fl(key - r) <= c`` holds iff the exact difference is at most c + h, where h is half the gap above c, or less
+    than that if the tie rounds away from c. TwoSum gives r + c as a double s and an exact error e; so the bound is
+    s, or its neighbour if e + h is negative. That holds while s is well above c in size: at least ``reach``, as bits.
+    """
+
+    c: float
+    lower: bool
+    half: float
+    inclusive: bool
+    reach: int
+
+    @staticmethod
+    def of(c: float, lower: bool) -> Edge:
+        gap = c - math.nextafter(c, -math.inf) if lower else math.nextafter(c, math.inf) - c
+        half = gap / 2
+        even = _bits(c) & 1 == 0
+        return Edge(c, lower, half, even or half == 0.0, _bits(2 * abs(c)))
+
+    def bound(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Ordinals of the last (or, lower, first) key that qualifies, and the rows where that is not certain."""
+        s = r + self.c
+        part = s - r
+        error = s - part
+        np.subtract(r, error, out=error)
+        np.subtract(self.c, part, out=part)
+        error += part
+        result = s.view(np.int64)
+        unsure: np.ndarray | None = None
+        if len(result) == 0:
+            return result, None
+        sign: np.ndarray | None = None
+        if result.min() < 0:
+            sign = result >> 63
+            result = result & ordinals.MAGNITUDE
+        if result.max() >= _HUGE or result.min() < self.reach:
+            unsure = (result >= _HUGE) | (result < self.reach)
+        if sign is not None:
+            result ^= sign
+            result -= sign
+        if self.lower:
+            result += (error > self.half) if self.inclusive else (error >= self.half)
+        else:
+            result -= (error < -self.half) if self.inclusive else (error <= -self.half)
+        return result, None if unsure is None else np.flatnonzero(unsure)
 
 
 def pick(values: list[Any], rows: np.ndarray) -> list[Any]:

@@ -8,6 +8,8 @@ hold in three-valued logic because our values are totally ordered, NaN included.
 from __future__ import annotations
 
 
+from functools import lru_cache
+
 from slidejoin.condition import access, typed
 from slidejoin.condition.typed import FLIPPED, INVERTED, Expr
 from slidejoin.condition.types import BOOL, FLOAT
@@ -57,23 +59,20 @@ def _split_absolute(node: typed.Compare) -> Expr | None:
         return None
     operator, inner, negative, limit = solved
 
-    def both(op: str) -> Expr:
-        return typed.conjunction([typed.compare(op, inner, limit, node.domain),
-                                  typed.compare(op, negative, limit, node.domain)])  # fmt: skip
-
-    def either(op: str) -> Expr:
-        return typed.disjunction([typed.compare(op, inner, limit, node.domain),
-                                  typed.compare(op, negative, limit, node.domain)])  # fmt: skip
-
-    result = {
-        "<": both, "<=": both, ">": either, ">=": either,
-        "=": lambda _: typed.conjunction([both("<="), either(">=")]),
-        "<>": lambda _: typed.disjunction([both("<"), either(">")]),
-    }[operator](operator)  # fmt: skip
     probe = typed.compare("<=", inner, limit, node.domain)
     if access.solve(probe, 0) is None and access.solve(probe, 1) is None:
         return None
-    return result
+
+    def pair(op: str) -> list[Expr]:
+        return [typed.compare(op, side, limit, node.domain) for side in (inner, negative)]
+
+    if operator in ("<", "<="):
+        return typed.conjunction(pair(operator))
+    if operator in (">", ">="):
+        return typed.disjunction(pair(operator))
+    if operator == "=":
+        return typed.conjunction([*pair("<="), typed.disjunction(pair(">="))])
+    return typed.disjunction([typed.conjunction(pair("<")), *pair(">")])
 
 
 def _isolate_float(node: typed.Compare) -> tuple[str, Expr, Expr, Expr] | None:
@@ -105,6 +104,7 @@ def _isolate_exact(node: typed.Compare) -> tuple[str, Expr, Expr, Expr] | None:
     return operator, inner, negative, limit
 
 
+@lru_cache(maxsize=4096)
 def keys_of(node: Expr) -> tuple[str, str] | None:
     """The two keys (left stored, right stored) that every comparison of an AND-OR tree shares, if they do."""
     if isinstance(node, typed.And | typed.Or):
@@ -145,6 +145,7 @@ def _branches(node: Expr) -> list[list[Expr]]:
     if isinstance(node, typed.And):
         has_equality = any(_is_equality(part) for part in node.parts)
         result: list[list[Expr]] = [[]]
+        options: list[list[Expr]]
         for part in node.parts:
             options = [[part]] if has_equality and isinstance(part, typed.Or) else _branches(part)
             if len(result) * len(options) > MAX_BRANCHES:

@@ -12,29 +12,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slidejoin.condition.columns import raw
 from slidejoin.condition.types import I64_MAX, I64_MIN
 
 FLOAT_INF = 0x7FF0000000000000  # ordinal of +inf; that of -inf is its negative
 FLOAT_NAN = FLOAT_INF + 1
 FLOAT_MAX = FLOAT_INF - 1  # the largest finite double
-_FOLD = np.int64(I64_MAX)
-_NAN = np.int64(FLOAT_NAN)
+MAGNITUDE = np.int64(I64_MAX)  # all bits of a double but its sign
 
+_MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # keep the first n bytes of a word
 HASHED_HEAD = 128  # bytes of a long string that enter its hash, from the start ...
 HASHED_TAIL = 64  # ... and from the end; candidates are verified, so equal hashes cost time only
 
 
 def from_floats(values: np.ndarray) -> np.ndarray:
-    """Doubles to ordinals: -inf is -FLOAT_INF, zero is 0, NaN is FLOAT_NAN."""
+    """Doubles to ordinals: -inf is -FLOAT_INF, zero is 0, NaN is FLOAT_NAN. A view if all are at least zero."""
     bits = values.view(np.int64)
+    if len(bits) == 0 or (bits.min() >= 0 and bits.max() <= FLOAT_INF):
+        return bits
     # A negative double has the sign bit set and grows away from zero: keep the magnitude, negate it.
     sign = bits >> 63
-    result = bits & _FOLD
+    result = bits & MAGNITUDE
+    nan = result > FLOAT_INF if result.max() > FLOAT_INF else None
     result ^= sign
     result -= sign
-    if len(result) and (result.max() > FLOAT_INF or result.min() < -FLOAT_INF):
-        result[np.isnan(values)] = _NAN
+    if nan is not None:
+        result[nan] = FLOAT_NAN
     return result
 
 
@@ -60,30 +62,28 @@ def saturate(values: Any) -> np.ndarray:
 
 
 def _layout(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts, lengths and bytes of a large_string or large_binary array."""
+    """Starts, lengths and, at every byte offset, the eight bytes from there as one little-endian integer."""
     buffers = array.buffers()
     if len(array) == 0 or buffers[1] is None:
         nothing = np.zeros(len(array), np.int64)
-        return nothing, nothing, np.zeros(8, np.uint8)
+        return nothing, nothing, np.zeros(1, "<u8")
     offsets = np.frombuffer(buffers[1], np.int64, len(array) + 1, array.offset * 8)
-    data = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None and buffers[2].size else np.zeros(8, np.uint8)
-    return offsets[:-1], np.diff(offsets), data
+    first, last = int(offsets[0]), int(offsets[-1])
+    padded = np.zeros(last - first + 8, np.uint8)
+    if last > first:
+        padded[:-8] = np.frombuffer(buffers[2], np.uint8, last - first, first)
+    windows = np.ndarray((last - first + 1,), "<u8", padded, strides=(1,))
+    return offsets[:-1] - first, np.diff(offsets), windows
 
 
-def _words(starts: np.ndarray, lengths: np.ndarray, data: np.ndarray, order: str) -> np.ndarray:
-    """Eight bytes from each start as one integer, zero beyond the length."""
-    steps = np.arange(8)
-    index = starts[:, None] + steps
-    inside = steps < lengths[:, None]
-    np.minimum(index, len(data) - 1, out=index)
-    picked = np.where(inside, data[index], np.uint8(0))
-    return np.ascontiguousarray(picked).view(order + "u8").ravel().astype(np.uint64)
+def _words(starts: np.ndarray, lengths: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """Up to eight bytes from each start, zero beyond the length; the first byte lowest."""
+    return windows[starts].astype(np.uint64, copy=False) & _MASKS[np.minimum(lengths, 8)]
 
 
 def prefixes(array: pa.Array) -> np.ndarray:
     """The first eight bytes, order kept."""
-    starts, lengths, data = _layout(array)
-    return from_unsigned(_words(starts, lengths, data, ">"))
+    return from_unsigned(_words(*_layout(array)).byteswap())
 
 
 def mix(values: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ def combine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def hashes(array: pa.Array) -> np.ndarray:
     """A 64-bit hash of each string, the same in every process."""
-    starts, lengths, data = _layout(array)
+    starts, lengths, windows = _layout(array)
     result = mix(lengths.astype(np.int64))
     if len(result) == 0:
         return result.view(np.int64)
@@ -114,7 +114,10 @@ def hashes(array: pa.Array) -> np.ndarray:
         spans.append((starts + lengths - tail, tail))
     for start, length in spans:
         for word in range(int(length.max() + 7) // 8):
+            if word == 0 and length.min() > 0:
+                result = combine(result, _words(start, length, windows))
+                continue
             rows = np.flatnonzero(length > 8 * word)
-            words = _words(start[rows] + 8 * word, length[rows] - 8 * word, data, "<")
+            words = _words(start[rows] + 8 * word, length[rows] - 8 * word, windows)
             result[rows] = combine(result[rows], words)
     return result.view(np.int64)

@@ -155,17 +155,27 @@ class AccessPath:
             hi[:, i] = high
         if any(tree.overlaps for tree in self.trees):
             return merged(lo, hi)
-        kept = lo <= hi
-        if kept.all():
-            return Intervals(np.repeat(np.arange(count, dtype=np.int32), len(slots)), lo.ravel(), hi.ravel())
-        return Intervals(np.nonzero(kept)[0].astype(np.int32), lo[kept], hi[kept])
+        return _compact(lo, hi)
 
     def __repr__(self) -> str:
         return f"AccessPath({self.kind}, {self.bounds_text})"
 
 
+def _compact(lo: np.ndarray, hi: np.ndarray) -> Intervals:
+    """Disjoint intervals (rows x slots) as items, empty ones dropped."""
+    kept = lo <= hi
+    if kept.all():
+        return Intervals(np.repeat(np.arange(len(lo), dtype=np.int32), lo.shape[1]), lo.ravel(), hi.ravel())
+    return Intervals(np.nonzero(kept)[0].astype(np.int32), lo[kept], hi[kept])
+
+
 def merged(lo: np.ndarray, hi: np.ndarray) -> Intervals:
     """Union of each row's intervals: sorted, overlapping and touching ones joined, empty ones dropped."""
+    if len(lo):
+        # Bands around several centres have the same order in every row: if that of the first row fits, no sorting.
+        order = np.argsort(lo[0], kind="stable")
+        if (hi[:, order[:-1]] < lo[:, order[1:]]).all() and (lo <= hi).all():
+            return _compact(np.ascontiguousarray(lo[:, order]), np.ascontiguousarray(hi[:, order]))
     empty = lo > hi
     lo, hi = np.where(empty, I64_MAX, lo), np.where(empty, I64_MIN, hi)
     order = np.lexsort((lo, empty), axis=1)  # empty ones last, also behind [max, max]

@@ -17,6 +17,9 @@ import pyarrow as pa
 from slidejoin.condition.types import BOOL, FLOAT, NULL, STRING, Type, exact_type
 
 
+MAX_CONSTANT_BITS = 4096  # beyond the widest type by far; keeps hostile products of literals cheap
+
+
 @dataclass(frozen=True, eq=False)
 class Expr:
     """Base: a type, the sides it reads and its text. Nodes compare by identity; use ``text`` for sameness."""
@@ -284,6 +287,10 @@ def wrap(node: Expr) -> str:
     return node.text
 
 
+class TooLargeError(ValueError):
+    """Constants multiplied beyond any use."""
+
+
 def linear(
     terms: list[tuple[Expr, Fraction]], constant: Fraction, kind: str, zoned: bool = False, literal: bool = False
 ) -> Expr:
@@ -294,6 +301,9 @@ def linear(
             coefficient += merged[atom.text][1]
         merged[atom.text] = (atom, coefficient)
     items = tuple(merged.values())
+    for value in (constant, *(c for _, c in items)):
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_CONSTANT_BITS:
+            raise TooLargeError("constant of more than a thousand digits")
     if len(items) == 1 and items[0][1] == 1 and constant == 0 and items[0][0].type.kind == kind:
         return items[0][0]
     unit = fraction_gcd([c * atom.type.unit for atom, c in items if c] + ([constant] if constant else []))

@@ -16,7 +16,7 @@ import numpy as np
 from slidejoin.index.protocol import Int32s, Int64s
 from slidejoin.kernels.merge import drop_below, merge_runs
 
-GROWTH = 2  # the shortest that keeps merging geometric when batches are of one size
+GROWTH = 4  # fewer runs to probe for a little more merging; batches of any size gain from it
 
 
 class Run(Protocol):

@@ -6,8 +6,10 @@ import numpy as np
 from numba import types
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel
+from slidejoin.kernels.prefetch import prefetch
 
 U = np.uint64  # unsigned indices: see search.py
+AHEAD = 16  # ranges: about the time that one miss takes
 
 
 @kernel(types.int64(I32, I32, I32, I32, types.int64, types.int64, OUT_I32, OUT_I32))
@@ -39,6 +41,8 @@ def expand_numbers(  # type: ignore[no-untyped-def]
     counted_rows = len(row_numbers) == 0
     counted_ids = len(id_numbers) == 0
     for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            prefetch(ids, U(starts[i + AHEAD]))
         row = rows[i]
         number = first_row + row if counted_rows else row_numbers[row]
         for j in range(U(starts[i]), U(ends[i])):

@@ -2,7 +2,8 @@
 
 A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps.
 First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would where the batch
-is dense in it, bisected where it is sparse (without branches, so that the searches of several rows overlap). Then five branch-free steps inside the block of 16 and four
+is dense in it, galloped over from the previous answer where it is not, bisected without branches where it is
+sparse, so that the searches of several rows overlap. Then five branch-free steps inside the block of 16 and four
 comparisons for the end of the range: new probes come every time, so a branch on them is a coin toss that the
 processor loses, while independent loads overlap.
 
@@ -19,7 +20,8 @@ from slidejoin.kernels import I32, I64, OUT_I32, kernel
 from slidejoin.kernels.prefetch import prefetch
 
 BLOCK = 16  # keys per sample: two cache lines of int64
-DENSE = 2  # up to this many samples per probing row, stepping through all beats bisecting
+DENSE = 1  # up to this many samples per probing row, stepping through all of them is the cheapest
+SPARSE = 32  # from this many on, bisecting anew is cheaper than galloping from the previous answer
 
 U = np.uint64
 AHEAD = U(16)  # rows: about the time that one miss takes
@@ -45,6 +47,28 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
         while i < m:
             out[i] = block
             i += ONE
+        return
+    if blocks <= U(SPARSE) * m:
+        at = ZERO
+        for row in range(len(wanted)):
+            want = wanted[row]
+            if at < blocks and samples[at] < want:
+                step = ONE
+                above = at + ONE
+                while above < blocks and samples[above] < want:
+                    at = above
+                    step <<= ONE
+                    above = at + step
+                if above > blocks:
+                    above = blocks
+                at += ONE
+                while at < above:
+                    middle = (at + above) >> ONE
+                    if samples[middle] < want:
+                        at = middle + ONE
+                    else:
+                        above = middle
+            out[row] = at
         return
     for row in range(len(wanted)):
         want = wanted[row]

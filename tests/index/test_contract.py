@@ -1,0 +1,117 @@
+"""One suite over every registered index: inserts, merges and drops in any order equal a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slidejoin import kernels
+from slidejoin.index import REGISTRY, Index, Ranges
+
+kernels.ready()
+
+SMALL = st.integers(-6, 6)
+EXTREME = st.sampled_from([-(2**63), -(2**63) + 1, -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1])
+KEYS = st.lists(SMALL | EXTREME, max_size=40)
+ACTIONS = st.lists(st.tuples(st.sampled_from(["insert", "merge", "drop", "probe"]), KEYS), max_size=12)
+
+
+def pairs(answers: list[Ranges]) -> list[tuple[int, int]]:
+    """Every pair, spelled out, having checked what an answer promises about itself."""
+    found = []
+    for ranges in answers:
+        assert np.all(ranges.ends > ranges.starts), "no range is empty"
+        assert ranges.pairs == int((ranges.ends.astype(np.int64) - ranges.starts).sum())
+        for row, start, end in zip(ranges.rows, ranges.starts, ranges.ends, strict=True):
+            found += [(int(row), int(i)) for i in ranges.ids[start:end]]
+    return sorted(found)
+
+
+def probe(index: Index, lows: list[int], highs: list[int]) -> list[tuple[int, int]]:
+    arranged = index.arrange_probes(None, np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64), None)
+    return pairs(list(index.probe(arranged)))
+
+
+def expected(name: str, held: dict[int, int], lows: list[int], highs: list[int]) -> list[tuple[int, int]]:
+    return sorted(
+        (row, i)
+        for row, (low, high) in enumerate(zip(lows, highs, strict=True))
+        for i, key in held.items()
+        if name == "scan" or low <= key <= high
+    )
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@given(actions=ACTIONS, widths=st.lists(st.integers(-1, 4), min_size=40, max_size=40))
+def test_equals_a_dictionary(name: str, actions: list[tuple[str, list[int]]], widths: list[int]) -> None:
+    index = REGISTRY[name]()
+    held: dict[int, int] = {}
+    born = 0
+    for action, keys in actions:
+        if action == "insert":
+            ids = np.arange(born, born + len(keys), dtype=np.int32)
+            index.insert(index.arrange_entries(np.array(keys, dtype=np.int64), ids))
+            held.update(zip(ids.tolist(), keys, strict=True))
+            born += len(keys)
+        elif action == "merge":
+            index.merge()
+        elif action == "drop":
+            first = born // 2
+            index.drop_below(first)
+            held = {i: key for i, key in held.items() if i >= first}
+        else:
+            highs = keys
+            if name != "hash":
+                highs = [min(2**63 - 1, max(-(2**63), key + width)) for key, width in zip(keys, widths, strict=False)]
+            assert probe(index, keys, highs) == expected(name, held, keys, highs)
+        index.check()
+        assert index.entries == len(held)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_copy_is_independent(name: str) -> None:
+    index = REGISTRY[name]()
+    index.insert(index.arrange_entries(np.array([3, 1, 2]), np.arange(3, dtype=np.int32)))
+    twin = index.copy()
+    twin.insert(twin.arrange_entries(np.array([1]), np.array([3], dtype=np.int32)))
+    assert (index.entries, twin.entries) == (3, 4)
+    assert probe(index, [1], [1]) == expected(name, {0: 3, 1: 1, 2: 2}, [1], [1])
+
+
+@pytest.mark.parametrize("name", ["bi_sort", "hash"])
+def test_an_answer_outlives_later_merges(name: str) -> None:
+    index = REGISTRY[name]()
+    rng = np.random.default_rng(7)
+    keys = rng.integers(0, 50, 300)
+    index.insert(index.arrange_entries(keys, np.arange(300, dtype=np.int32)))
+    answer = index.probe(index.arrange_probes(None, np.arange(50), np.arange(50), None))
+    before = pairs(list(answer))
+    for at in range(300, 900, 100):
+        index.insert(index.arrange_entries(rng.integers(0, 50, 100), np.arange(at, at + 100, dtype=np.int32)))
+    index.merge()
+    assert pairs(list(answer)) == before == sorted((int(key), i) for i, key in enumerate(keys))
+
+
+@pytest.mark.parametrize("name", ["bi_sort", "hash"])
+def test_one_frequent_key(name: str) -> None:
+    index = REGISTRY[name]()
+    index.insert(index.arrange_entries(np.full(10_000, 7), np.arange(10_000, dtype=np.int32)))
+    [ranges] = index.probe(index.arrange_probes(None, np.array([7, 8]), np.array([7, 8]), None))
+    assert (ranges.pairs, len(ranges.rows)) == (10_000, 1)
+
+
+def test_a_wrong_hint_is_not_believed() -> None:
+    index = REGISTRY["bi_sort"]
+    wrong = np.array([0, 1, 2], dtype=np.int32)
+    probes = index.arrange_probes(None, np.array([3, 1, 2]), np.array([3, 1, 2]), wrong)
+    assert probes.lows.tolist() == [1, 2, 3] and probes.rows.tolist() == [1, 2, 0]
+
+
+def test_runs_stay_few() -> None:
+    index = REGISTRY["bi_sort"]()
+    rng = np.random.default_rng(3)
+    for at in range(0, 4000, 10):
+        index.insert(index.arrange_entries(rng.integers(0, 10**9, 10), np.arange(at, at + 10, dtype=np.int32)))
+    assert len(index._runs.runs) <= 5  # type: ignore[attr-defined]

@@ -1,0 +1,166 @@
+"""Kernels against NumPy's plain equivalents; run compiled here and interpreted by ``test_interpreted``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slidejoin import kernels
+
+kernels.ready()
+
+from slidejoin.kernels.buckets import fill_directory, look_up, mix  # noqa: E402
+from slidejoin.kernels.expand import expand, expand_numbers, expand_visible  # noqa: E402
+from slidejoin.kernels.marks import mark_ids, mark_ranges  # noqa: E402
+from slidejoin.kernels.merge import drop_below, merge_runs  # noqa: E402
+from slidejoin.kernels.order import ascends, finish_sort, sort_order  # noqa: E402
+from slidejoin.kernels.search import find_ranges  # noqa: E402
+
+LOW, HIGH = -(2**63), 2**63 - 1
+
+
+def i32(count: int) -> np.ndarray:
+    return np.empty(count, dtype=np.int32)
+
+
+@pytest.mark.parametrize("held", [0, 1, 15, 16, 17, 31, 40, 64, 333])
+@pytest.mark.parametrize("asked", [0, 1, 3, 100])
+@pytest.mark.parametrize("spread", [3, 100, 10**12])
+def test_find_ranges(held: int, asked: int, spread: int) -> None:
+    rng = np.random.default_rng(held * 1000 + asked)
+    keys = np.sort(rng.integers(-spread, spread, held))
+    lows = np.sort(rng.integers(-spread - 2, spread + 2, asked))
+    highs = lows + rng.integers(-1, 1 + spread // 2, asked)
+    rows = np.arange(asked, dtype=np.int32)[::-1].copy()
+    blocks, out, starts, ends = (i32(asked) for _ in range(4))
+    kept, pairs = find_ranges(keys, keys[15::16].copy(), lows, highs, rows, blocks, out, starts, ends)
+    first = np.searchsorted(keys, lows)
+    last = np.maximum(np.searchsorted(keys, highs, side="right"), first)
+    some = last > first
+    assert (kept, pairs) == (some.sum(), (last - first).sum())
+    assert np.array_equal(out[:kept], rows[some])
+    assert np.array_equal(starts[:kept], first[some]) and np.array_equal(ends[:kept], last[some])
+
+
+def test_find_ranges_at_the_ends_of_int64() -> None:
+    keys = np.array([LOW, LOW, -1, 0, HIGH, HIGH])
+    lows, highs = np.array([LOW, LOW, HIGH]), np.array([LOW, HIGH, HIGH])
+    blocks, out, starts, ends = (i32(3) for _ in range(4))
+    kept, pairs = find_ranges(
+        keys, keys[15::16].copy(), lows, highs, np.arange(3, dtype=np.int32), blocks, out, starts, ends
+    )
+    assert (kept, pairs) == (3, 2 + 6 + 2)
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0), (5, 5), (100, 1), (64, 64)])
+def test_merge_runs(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    a, b = (np.sort(rng.integers(0, 20, size)) for size in sizes)
+    ids_a, ids_b = np.arange(len(a), dtype=np.int32), np.arange(len(a), len(a) + len(b), dtype=np.int32)
+    keys, ids = np.empty(sum(sizes), dtype=np.int64), i32(sum(sizes))
+    merge_runs(a, ids_a, b, ids_b, keys, ids)
+    both = np.concatenate([a, b])
+    assert np.array_equal(ids, np.argsort(both, kind="stable"))
+    assert np.array_equal(keys, np.sort(both))
+
+
+def test_drop_below() -> None:
+    keys, ids = np.arange(10), np.array([5, 1, 9, 0, 3, 8, 2, 7, 4, 6], dtype=np.int32)
+    out_keys, out_ids = np.empty(10, dtype=np.int64), i32(10)
+    count = drop_below(keys, ids, 5, out_keys, out_ids)
+    assert out_ids[:count].tolist() == [5, 9, 8, 7, 6] and out_keys[:count].tolist() == [0, 2, 5, 7, 9]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [4],
+        [2, 2, 2],
+        [3, 1, 2],
+        [LOW, HIGH, 0, LOW, HIGH, -1],
+        [HIGH - 1, HIGH, HIGH - 2] * 40,
+        [2**62 + i % 7 for i in range(100)] + [LOW],
+    ],
+)
+def test_sort_order(values: list[int]) -> None:
+    array = np.array(values, dtype=np.int64)
+    ordered, order = sort_order(array)
+    assert np.array_equal(ordered, np.sort(array)) and np.array_equal(array[order], ordered)
+    assert sorted(order.tolist()) == list(range(len(values)))
+
+
+def test_sort_order_of_random_words() -> None:
+    rng = np.random.default_rng(5)
+    for array in (rng.integers(LOW, HIGH, 3000), rng.normal(size=3000).view(np.int64)):
+        ordered, order = sort_order(array)
+        assert np.array_equal(ordered, np.sort(array)) and np.array_equal(array[order], ordered)
+
+
+def test_finish_sort_gives_up() -> None:
+    keys, order = np.arange(100)[::-1].copy(), np.arange(100, dtype=np.int32)
+    assert not finish_sort(keys, order, 50)
+
+
+def test_ascends() -> None:
+    assert ascends(np.array([], dtype=np.int64)) and ascends(np.array([1, 1, 2]))
+    assert not ascends(np.array([1, 0]))
+
+
+def test_directory_finds_every_key() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.integers(LOW, HIGH, 500)
+    assert len(np.unique(mix(values))) == len(np.unique(values)), "the mix is a bijection"
+    keys = np.sort(np.repeat(mix(values), 2))
+    directory = i32(129)
+    fill_directory(keys, 64 - 7, directory)
+    rows, out, starts, ends = (np.arange(500, dtype=np.int32), i32(500), i32(500), i32(500))
+    kept, pairs = look_up(keys, directory, 64 - 7, mix(values), rows, out, starts, ends)
+    assert (kept, pairs) == (500, 1000)
+    assert np.array_equal(keys[starts], mix(values))
+
+
+RANGES = tuple(np.array(column, dtype=np.int32) for column in ([4, 2, 9], [0, 3, 1], [2, 4, 5]))
+IDS = np.array([10, 11, 12, 13, 14], dtype=np.int32)
+PAIRS = [(4, 10), (4, 11), (2, 13), (9, 11), (9, 12), (9, 13), (9, 14)]
+
+
+@pytest.mark.parametrize("begin", range(7))
+@pytest.mark.parametrize("room", [1, 2, 7])
+def test_expand_resumes_anywhere(begin: int, room: int) -> None:
+    lengths = np.cumsum(RANGES[2] - RANGES[1])
+    at = int(np.searchsorted(lengths, begin, side="right"))
+    offset = begin - (int(lengths[at - 1]) if at else 0)
+    room = min(room, len(PAIRS) - begin)
+    rows, ids = i32(room), i32(room)
+    assert expand(*RANGES, IDS, at, offset, rows, ids) == room
+    assert list(zip(rows.tolist(), ids.tolist(), strict=True)) == PAIRS[begin : begin + room]
+
+
+def test_expand_visible_keeps_what_is_inside() -> None:
+    lows, highs = np.zeros(10, dtype=np.int64), np.full(10, 100)
+    lows[9], highs[4] = 112, 110
+    rows, ids = i32(7), i32(7)
+    none = np.empty(0, dtype=np.int64)
+    highs[[2, 9]] = 113
+    kept = expand_visible(*RANGES, IDS, none, 100, lows, highs, 0, 0, 7, rows, ids)
+    assert list(zip(rows[:kept].tolist(), ids[:kept].tolist(), strict=True)) == [(4, 10), (2, 13), (9, 12), (9, 13)]
+    positions = np.arange(100, 115)
+    again = expand_visible(*RANGES, IDS, positions, 0, lows, highs, 0, 0, 7, rows, ids)
+    assert again == kept
+
+
+def test_expand_numbers() -> None:
+    none = np.empty(0, dtype=np.int64)
+    left, right = np.empty(7, dtype=np.int64), np.empty(7, dtype=np.int64)
+    expand_numbers(*RANGES, IDS, none, 1000, np.arange(15) * 2, 0, left, right)
+    assert list(zip((left - 1000).tolist(), (right // 2).tolist(), strict=True)) == PAIRS
+
+
+def test_marks() -> None:
+    marks, newly = np.zeros(15, dtype=np.uint8), i32(5)
+    marks[11] = 1
+    count = mark_ranges(*RANGES[1:], IDS, np.zeros(6, dtype=np.int32), marks, newly)
+    assert newly[:count].tolist() == [10, 12, 13, 14] and marks.sum() == 5
+    again = i32(3)
+    assert mark_ids(np.array([9, 10, 9], dtype=np.int32), marks, again) == 1 and again[0] == 9
