@@ -17,22 +17,20 @@ import tempfile
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from slidejoin.engine import Engine
 from slidejoin.errors import SlidejoinError, StateError
+from slidejoin.settings import Settings
 from slidejoin.stats import Intaken
-from slidejoin.tuning import Tuning
 from slidejoin.window.arrivals import Arrivals, Numbers
 from slidejoin.window.clock import Clocks
 from slidejoin.window.payload import no_columns, one_batch
 from slidejoin.window.ring import Ring
-from slidejoin.window.spec import SIDES, Rows, Time, Window
-
-if TYPE_CHECKING:
-    from slidejoin.join import Join
+from slidejoin.window.spec import SIDES
 
 MAGIC = b"SLIDEJOIN\x00"
 VERSION = 1
@@ -129,99 +127,77 @@ def _sync_folder(folder: Path) -> None:
 # -- a join as header and sections ---------------------------------------------------------------------
 
 
-def of(join: Join) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What a snapshot of the join holds."""
-    books = join._books
+def save(engine: Engine, path: str | PathLike[str]) -> None:
+    """Write the join's settings, books and rows."""
+    books, rings = engine.books, engine.worker.rings
     header = {
-        "condition": join._condition.text,
-        "windows": [_window(window) for window in join._windows],
-        "how": join._how,
-        "lateness": None if join._lateness is None else list(join._lateness),
-        "late": join._late,
-        "order": join._order,
-        "index": join._index,
-        "flow": join._flow_name,
-        "threads": join._threads,
-        "aliases": join._aliases,
-        "suffixes": join._suffixes,
-        "tuning": asdict(join._tuning),
+        "settings": engine.settings.to_json(),
         "intaken": [asdict(intaken) for intaken in books.intaken],
         "clocks": [books.clocks.left, books.clocks.right],
         "tick": None if books.timeline is None else books.timeline.tick,
         "early": [None if value is None else _plain(value) for value in books.early],
         "matches": books.matches,
         "emitted": books.emitted,
-        "bounds": [None if ring is None else ring.bound for ring in join._worker.rings],
-        "late_rows": [len(batches) for batches in books.late_rows],
+        "bounds": [None if ring is None else ring.bound for ring in rings],
     }
     sections = {}
-    for side, (schema, ring) in enumerate(zip(books.schemas, join._worker.rings, strict=True)):
+    for name, schema, ring, late in zip(SIDES, books.schemas, rings, books.late_rows, strict=True):
         if schema is None or ring is None:
             continue
-        sections[f"{SIDES[side]}.rows"] = _ipc(_state(schema, ring))
-        if books.late_rows[side]:
-            sections[f"{SIDES[side]}.late"] = _ipc(pa.Table.from_batches(books.late_rows[side], schema))
-    return header, sections
+        sections[f"{name}.rows"] = _ipc(_state(schema, ring))
+        if late:
+            sections[f"{name}.late"] = _ipc(pa.Table.from_batches(late, schema).unify_dictionaries())
+    write(path, header, sections)
 
 
-def restore(
-    cls: type[Join], path: str | PathLike[str], *, condition: str | None, threads: int | None
-) -> Join:
+def load(path: str | PathLike[str], *, condition: str | None, threads: int | None) -> Engine:
     """The join that a snapshot holds."""
     header, sections = read(path)
-    if condition is not None and condition != header["condition"]:
-        raise StateError(
-            f"{path} was saved with the condition {header['condition']!r}; expected {condition!r}; load it without "
-            "a condition, or start a new join"
-        )
     try:
-        join = _joined(cls, header, sections, threads)
-        join.check()
+        stored = header["settings"]
+        if condition is not None and condition != stored["condition"]:
+            raise StateError(
+                f"{path} was saved with the condition {stored['condition']!r}; expected {condition!r}; load it "
+                "without a condition, or start a new join"
+            )
+        engine = Engine(Settings.from_json(stored | ({} if threads is None else {"threads": threads})))
+        _refill_books(engine, header, sections)
+        engine.check()
+    except StateError:
+        raise
     except (SlidejoinError, pa.ArrowException, KeyError, TypeError, ValueError, AssertionError) as error:
         raise StateError(
             f"{path} does not describe a join ({type(error).__name__}: {error}); expected a file written by save(); "
             "go back to an earlier snapshot"
         ) from error
-    return join
+    return engine
 
 
-def _joined(cls: type[Join], header: dict[str, Any], sections: dict[str, bytes], threads: int | None) -> Join:
-    left, right = (_read_window(window) for window in header["windows"])
-    lateness = header["lateness"]
-    join = cls(
-        header["condition"],
-        window=(left, right),
-        how=header["how"],
-        lateness=None if lateness is None else _read_length(lateness),
-        late=header["late"],
-        order=header["order"],
-        index=header["index"],
-        flow=header["flow"],
-        threads=threads if threads is not None else header["threads"],
-        aliases=tuple(header["aliases"]),
-        suffixes=tuple(header["suffixes"]),
-        tuning=Tuning(**header["tuning"]),
+def _refill_books(engine: Engine, header: dict[str, Any], sections: dict[str, bytes]) -> None:
+    books = engine.books
+    left, right = (
+        _read_ipc(sections[f"{side}.rows"]) if f"{side}.rows" in sections else None for side in SIDES
     )
-    states = [_read_ipc(sections[f"{side}.rows"]) if f"{side}.rows" in sections else None for side in SIDES]
-    empty = tuple(None if state is None else _columns(state).slice(0, 0) for state in states)
-    batches = tuple(None if table is None else one_batch(table) for table in empty)
-    books = join._books
-    join._acquaint(books, batches)
+    engine.acquaint(books, (_no_rows(left), _no_rows(right)))
     if books.timeline is not None and books.timeline.tick != header["tick"]:
         raise ValueError("the time scale is another one")
-    for side, state in enumerate(states):
-        ring = join._worker.rings[side]
-        if state is not None and ring is not None:
-            _refill(ring, join, side, state, header["bounds"][side])
-    books.intaken = tuple(Intaken(**intaken) for intaken in header["intaken"])  # type: ignore[assignment]
-    books.clocks = Clocks(*header["clocks"], books.clocks.lateness)
-    books.early = tuple(header["early"])  # type: ignore[assignment]
+    for side, state in enumerate((left, right)):
+        if state is not None:
+            _refill_ring(engine, side, state, header["bounds"][side])
+    first, second = (Intaken(**intaken) for intaken in header["intaken"])
+    books.intaken = (first, second)
+    left_clock, right_clock = header["clocks"]
+    books.clocks = Clocks(left_clock, right_clock, books.clocks.lateness)
+    books.early = tuple(header["early"])
     books.matches, books.emitted = header["matches"], header["emitted"]
     books.late_rows = tuple(
         tuple(_read_ipc(sections[f"{side}.late"]).to_batches()) if f"{side}.late" in sections else ()
         for side in SIDES
     )
-    return join
+
+
+def _no_rows(state: pa.Table | None) -> pa.RecordBatch | None:
+    return None if state is None else one_batch(_columns(state).slice(0, 0))
 
 
 def _state(schema: pa.Schema, ring: Ring) -> pa.Table:
@@ -249,21 +225,21 @@ def _columns(state: pa.Table) -> pa.Table:
     return state.drop_columns(list(EXTRA))
 
 
-def _refill(ring: Ring, join: Join, side: int, state: pa.Table, bound: int | None) -> None:
+def _refill_ring(engine: Engine, side: int, state: pa.Table, bound: int | None) -> None:
     """Put saved rows back into a ring, in pieces of a subwindow."""
-    size = ring.extent.rows
-    none = np.empty(0, dtype=np.int64)
+    ring = engine.worker.rings[side]
+    assert ring is not None
     ring.bound = bound
-    for at in range(0, state.num_rows, size):
-        piece = state.slice(at, size)
+    none = np.empty(0, dtype=np.int64)
+    for at in range(0, state.num_rows, ring.extent.rows):
+        piece = state.slice(at, ring.extent.rows)
         seqs, positions, marks = (piece.column(name).to_numpy() for name in EXTRA)
         rows = one_batch(_columns(piece)) if state.num_columns > len(EXTRA) else no_columns(piece.num_rows)
-        arrivals = Arrivals(
-            side, rows, Numbers(0, seqs), Numbers(0, positions), none, none, Numbers(0)
+        home = engine.worker.insert(
+            Arrivals(side, rows, Numbers(0, seqs), Numbers(0, positions), none, none, Numbers(0))
         )
-        subwindow, first, _ = join._worker.insert(arrivals)
-        if subwindow.marks is not None:
-            subwindow.marks[first : first + len(marks)] = marks
+        if home.subwindow.marks is not None:
+            home.subwindow.marks[home.first : home.first + len(marks)] = marks
         ring.complete()
 
 
@@ -282,40 +258,10 @@ def _read_ipc(body: bytes) -> pa.Table:
     return table
 
 
-def _window(window: Window) -> dict[str, Any]:
-    if isinstance(window, Rows):
-        return {"kind": "rows", "n": window.n, "by": window.by, "slide": window.slide}
-    step = window.step
-    return {
-        "kind": "time",
-        "length": list(window.duration),
-        "on": window.on,
-        "slide": None if step is None else list(step),
-    }
-
-
-def _read_window(stored: dict[str, Any]) -> Window:
-    if stored["kind"] == "rows":
-        by = stored["by"]
-        return Rows(stored["n"], by=tuple(by) if isinstance(by, list) else by, slide=stored["slide"])
-    on = stored["on"]
-    slide = stored["slide"]
-    return Time(
-        _read_length(stored["length"]),
-        on=tuple(on) if isinstance(on, list) else on,
-        slide=None if slide is None else _read_length(slide),
-    )
-
-
-def _read_length(stored: list[Any]) -> str | int:
-    count, physical = stored
-    return f"{count} nanoseconds" if physical else int(count)
-
-
 def _plain(value: Any) -> Any:
     """A heartbeat's time as JSON: a whole number or ISO text."""
     if isinstance(value, (int, np.integer)):
         return int(value)
-    return value if isinstance(value, str) else str(np.datetime64(value)) if isinstance(value, np.datetime64) else value.isoformat()
-
-
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    return str(value) if isinstance(value, (str, np.datetime64)) else value.isoformat()

@@ -268,7 +268,9 @@ class Worker:
                 continue
             ring.restore(before)
             for subwindow in ring.subwindows:
-                if subwindow.cut > subwindow.dead:
+                if self.access[side] is None:
+                    subwindow.indexes = []
+                elif subwindow.cut > subwindow.dead:
                     subwindow.cut = 0
                     subwindow.indexes = [built(access, subwindow) for access in self.access[side] or ()]
 

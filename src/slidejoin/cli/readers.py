@@ -178,14 +178,13 @@ class NdjsonParser:
 
     def infer(self, sample: pa.BufferReader) -> Types:
         """Arrow recognises times of whole seconds only; we take the others too."""
-        table = pa_json.read_json(sample)
+        table = pa_json.read_json(sample, _whole(sample))
         return {field.name: _time_in_text(table[field.name]) for field in table.schema}
 
     def parse(self, block: pa.BufferReader, schema: pa.Schema, *, first: bool) -> pa.Table:  # noqa: ARG002
         """The rows of a block; fields that the sample did not have are left out."""
-        reading = pa_json.ReadOptions(block_size=max(block.size(), 1))
         parsing = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        return pa_json.read_json(block, reading, parsing)
+        return pa_json.read_json(block, _whole(block), parsing)
 
 
 def open_file(path: Path, kind: FormatName, types: Types, batch_rows: int) -> Reader:
@@ -229,13 +228,13 @@ def _native(block: bytes) -> pa.BufferReader:
     return pa.BufferReader(copy.getvalue())
 
 
+def _whole(block: pa.BufferReader) -> pa_json.ReadOptions:
+    """Parse a block in one piece, so that no object is too long."""
+    return pa_json.ReadOptions(block_size=max(block.size(), 1))
+
+
 def _settle(inferred: Types, asked: Types) -> Types:
     """Types that hold beyond the sample: seconds may get fractions later, and nothing but NULLs may end."""
-    unknown = sorted(asked.keys() - inferred.keys())
-    if unknown:
-        raise UsageError(
-            f"a type was given for {unknown[0]!r}, which is not a column; expected one of {', '.join(inferred)}"
-        )
     settled = {}
     for name, kind in inferred.items():
         if pa.types.is_null(kind):
@@ -244,7 +243,7 @@ def _settle(inferred: Types, asked: Types) -> Types:
             settled[name] = pa.timestamp("us", kind.tz)
         else:
             settled[name] = kind
-    return settled | asked
+    return settled | {name: kind for name, kind in asked.items() if name in settled}
 
 
 def _time_in_text(column: pa.ChunkedArray) -> pa.DataType:

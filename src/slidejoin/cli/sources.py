@@ -96,6 +96,13 @@ class Source:
         self._types = types
         self._reader = self._open(0)
         self.schema = self._reader.schema
+        unknown = sorted(types.keys() - set(self.schema.names))
+        if unknown:
+            self.close()
+            raise UsageError(
+                f"--{given.side}-type names {unknown[0]!r}, which {self.name} lacks; expected one of "
+                f"{', '.join(self.schema.names)}; check the spelling"
+            )
         if kind in TEXT:
             # What the first file's text turned out to hold is what the others must hold.
             self._types = {field.name: field.type for field in self.schema}

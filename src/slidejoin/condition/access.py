@@ -22,7 +22,16 @@ import pyarrow as pa
 
 from slidejoin.condition import floats, ordinals, typed
 from slidejoin.condition.columns import raw, validity
-from slidejoin.condition.evaluate import Frame, both, compare_floats, compare_mixed, evaluate, limits, ticks, to_float
+from slidejoin.condition.evaluate import (
+    Frame,
+    both,
+    compare_floats,
+    compare_mixed,
+    evaluate,
+    limits,
+    ticks,
+    to_float,
+)
 from slidejoin.condition.ordinals import FLOAT_INF, FLOAT_MAX, FLOAT_NAN
 from slidejoin.condition.typed import FLIPPED, Expr
 from slidejoin.condition.types import I64_MAX, I64_MIN

@@ -20,7 +20,7 @@ from slidejoin.condition.types import BOOL, FLOAT, NUMERIC, Type, exact_type, fr
 
 _TEMPORAL = frozenset({"date", "timestamp"})
 _DOUBLE_FUNCTIONS = frozenset(
-    "sqrt cbrt ln log log2 log10 exp pow sin cos tan cot asin acos atan atan2 degrees radians".split()
+    ["sqrt", "cbrt", "ln", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "degrees", "radians"]
 )
 _CAST_HINT = {
     "string": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "decimal": "DECIMAL(18, 4)", "timestamp": "TIMESTAMP",
@@ -78,7 +78,9 @@ class Binder:
                     fail("condition computes a constant of more than a thousand digits {at}; expected a smaller one; "
                          "simplify it", node.position)  # fmt: skip
             case algebra.Compare(operator=operator, left=left, right=right):
-                return self.compare(operator, self.bind(left), self.bind(right), node.position)
+                text_at = next((x.position for x in (left, right) if isinstance(x, algebra.Text)), node.position)
+                a, b = self._adapt(self.bind(left), self.bind(right), text_at)
+                return self.compare(operator, a, b, node.position)
             case algebra.All(parts=parts):
                 return typed.conjunction([self.truth(part) for part in parts])
             case algebra.AnyOf(parts=parts):
@@ -155,7 +157,7 @@ class Binder:
         wanted = kind == "timestamptz"
         if wanted and not zoned:
             fail(f"condition holds the time {text!r} without a zone {{at}}; expected one, as the other side has "
-                 f"one; write '{text}+00:00'", position)  # fmt: skip
+                 f"one; add an offset, for example '2024-01-31 12:30:00+00:00'", position)  # fmt: skip
         if zoned and not wanted:
             fail(f"condition holds the time {text!r} with a zone {{at}}; expected none, as the other side has none; "
                  "drop the zone", position)  # fmt: skip

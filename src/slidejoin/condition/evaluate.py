@@ -236,7 +236,7 @@ def _remainder(node: typed.Remainder, frame: Frame) -> Value:
     valid = both(both(left.valid, right.valid), ~zero if zero.any() else None)
     # Python ints only where int64 has no absolute value
     wide = any(
-        isinstance(x, np.ndarray) and x.dtype == object or limits(x)[0] <= I64_MIN or limits(x)[1] > I64_MAX
+        (isinstance(x, np.ndarray) and x.dtype == object) or limits(x)[0] <= I64_MIN or limits(x)[1] > I64_MAX
         for x in (a, b)
     )
     if wide:

@@ -22,7 +22,6 @@ from slidejoin.condition.evaluate import compare_floats
 from slidejoin.condition.ordinals import FLOAT_MAX, to_floats
 
 
-
 def _bits(value: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", value))[0])
 

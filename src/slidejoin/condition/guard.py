@@ -50,7 +50,7 @@ def check(text: str) -> None:
             )
         word = match.group().upper() if group == "word" else ""
         sign = match.group() if group == "other" else ""
-        prefix = word in _PREFIX_WORDS or sign in _PREFIX_SIGNS and sign != ""
+        prefix = word in _PREFIX_WORDS or (sign in _PREFIX_SIGNS and sign != "")
         run = run + 1 if prefix else 0
         dots = dots + 1 if sign == "." else dots if before == "." else 0
         before = sign

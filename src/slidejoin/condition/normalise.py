@@ -7,7 +7,6 @@ hold in three-valued logic because our values are totally ordered, NaN included.
 
 from __future__ import annotations
 
-
 from functools import lru_cache
 
 from slidejoin.condition import access, typed

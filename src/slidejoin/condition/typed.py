@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from slidejoin.condition.types import BOOL, FLOAT, NULL, STRING, Type, exact_type
 
-
 MAX_CONSTANT_BITS = 4096  # beyond the widest type by far; keeps hostile products of literals cheap
 
 

@@ -49,8 +49,7 @@ class Probes:
 
     def sample(self, step: int) -> Probes:
         """Every ``step``-th probe."""
-        columns = (np.ascontiguousarray(column[::step]) for column in (self.rows, self.lows, self.highs))
-        return Probes(*columns)
+        return Probes(self.rows[::step].copy(), self.lows[::step].copy(), self.highs[::step].copy())
 
 
 class Ranges(NamedTuple):

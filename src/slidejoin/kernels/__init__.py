@@ -16,13 +16,13 @@ import threading
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 from numba import types
 from numba.core import config
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Kernel = Callable[..., Any]
 
 # Inputs are declared read-only so that views of Arrow buffers (which are) and our own arrays both fit.
 I64 = types.Array(types.int64, 1, "C", readonly=True)
@@ -58,20 +58,20 @@ def cache_directory() -> Path:
     return directory
 
 
-def kernel(signature: Any) -> Callable[[Function], Function]:
+def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
     """Declare a kernel with its one signature; it is compiled or loaded by ``ready()``."""
 
-    def declare(function: Function) -> Function:
+    def declare(function: Kernel) -> Kernel:
         # Numba reads the cache directory while decorating; it is put back so that kernels of the
         # application that imports us keep theirs.
         before = config.CACHE_DIR
         config.CACHE_DIR = str(cache_directory())
         try:
-            compiled = numba.njit(nogil=True, cache=True)(function)
+            compiled: Kernel = numba.njit(nogil=True, cache=True)(function)
         finally:
             config.CACHE_DIR = before
         _declared.append((compiled, signature))
-        return compiled  # type: ignore[no-any-return]
+        return compiled
 
     return declare
 

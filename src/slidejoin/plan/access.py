@@ -82,7 +82,8 @@ def selectivity(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch)
     found = path.intervals(sample)
     starts = np.searchsorted(values, found.lo)
     ends = np.searchsorted(values, found.hi, side="right")
-    return float(np.maximum(ends - starts, 0).sum()) / max(1, len(keys.values) * sample.num_rows)
+    found_pairs = int(np.maximum(ends - starts, 0).sum())
+    return found_pairs / max(1, len(keys.values) * int(sample.num_rows))
 
 
 def _index(path: AccessPath, index: str) -> type[Index]:

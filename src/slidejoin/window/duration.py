@@ -36,26 +36,26 @@ LONGEST_TEXT = 200
 
 
 class Duration(NamedTuple):
-    """``count`` nanoseconds, or ``count`` ticks of an integer time column."""
+    """``ticks`` nanoseconds, or ``ticks`` units of an integer time column."""
 
-    count: int
+    ticks: int
     physical: bool
 
     def __str__(self) -> str:
         if not self.physical:
-            return str(self.count)
+            return str(self.ticks)
         for unit in ("week", "day", "hour", "minute", "second", "millisecond", "microsecond"):
             size = NANOSECONDS[unit]
-            if self.count and self.count % size == 0:
-                times = self.count // size
+            if self.ticks and self.ticks % size == 0:
+                times = self.ticks // size
                 return f"{times} {unit}{'' if times == 1 else 's'}"
-        return f"{self.count} nanoseconds"
+        return f"{self.ticks} nanoseconds"
 
 
 def duration(value: object, what: str) -> Duration:
     """Read a length such as ``"10 minutes"``, ``timedelta(minutes=10)`` or ``600``.
 
-    >>> duration("1 hour 30 minutes", "length").count == 90 * 60 * 10**9
+    >>> duration("1 hour 30 minutes", "length").ticks == 90 * 60 * 10**9
     True
     """
     if isinstance(value, str):

@@ -73,7 +73,7 @@ class Time:
     def __post_init__(self) -> None:
         object.__setattr__(self, "on", _names(self.on, "on"))
         length = self.duration
-        if length.count < 0 or (self.slide is not None and length.count == 0):
+        if length.ticks < 0 or (self.slide is not None and length.ticks == 0):
             raise WindowError(f"Time(length={self.length!r}) is too short; expected a positive length; try '1 minute'")
         step = self.step
         if step is None:
@@ -83,7 +83,7 @@ class Time:
                 f"Time(length={self.length!r}, slide={self.slide!r}) mixes a duration with a number; "
                 "expected both of one kind; write both as text or both as numbers"
             )
-        if not 0 < step.count <= length.count:
+        if not 0 < step.ticks <= length.ticks:
             raise WindowError(
                 f"Time(length={self.length!r}, slide={self.slide!r}): the slide must be positive and at most the "
                 "length, or some rows would be in no window; try a shorter slide"
@@ -123,6 +123,11 @@ def window_pair(window: Any) -> tuple[Window, Window]:
             raise WindowError(
                 f"the windows are of two kinds, {type(left).__name__} and {type(right).__name__}; expected one "
                 "kind (their lengths may differ); use Rows for both or Time for both"
+            )
+        if isinstance(left, Rows) and (left.by is None) != (right.by is None):
+            raise WindowError(
+                f"the windows' by are {left.by!r} and {right.by!r}; expected a column on both sides or on none; "
+                "give both windows the same by"
             )
         if isinstance(left, Time) and left.duration.physical != right.duration.physical:
             raise WindowError(

@@ -192,7 +192,8 @@ class Subwindow:
 
     def unmarked(self, ids: Int32s) -> Int32s:
         assert self.marks is not None
-        return ids[self.marks[ids] == 0]
+        alone: Int32s = ids[self.marks[ids] == 0]
+        return alone
 
     def take(self, ids: Int32s, names: Sequence[str]) -> pa.RecordBatch:
         return self.payload.take(ids, names)

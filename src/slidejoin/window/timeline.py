@@ -90,7 +90,7 @@ class Timeline:
         spans = [window.duration for window in windows]
         steps = [window.step for window in windows]
         for span in spans + [step for step in steps if step is not None] + ([lateness] if lateness else []):
-            if span.count and span.physical != physical:
+            if span.ticks and span.physical != physical:
                 column = known[0]
                 expected = "a duration such as '10 minutes'" if physical else "a whole number"
                 raise WindowError(
@@ -101,20 +101,20 @@ class Timeline:
             return Timeline(
                 (columns[0], columns[1]),
                 None,
-                (spans[LEFT].count, spans[RIGHT].count),
-                tuple(None if step is None else step.count for step in steps),  # type: ignore[arg-type]
-                lateness.count if lateness else 0,
+                (spans[LEFT].ticks, spans[RIGHT].ticks),
+                tuple(None if step is None else step.ticks for step in steps),  # type: ignore[arg-type]
+                lateness.ticks if lateness else 0,
             )
-        sizes = [span.count for span in spans] + [step.count for step in steps if step is not None]
+        sizes = [span.ticks for span in spans] + [step.ticks for step in steps if step is not None]
         sizes += [column.tick for column in known if column.tick is not None]
-        sizes += [lateness.count] if lateness else []
+        sizes += [lateness.ticks] if lateness else []
         tick = next(unit for unit in UNITS.values() if all(size % unit == 0 for size in sizes))
         return Timeline(
             (columns[0], columns[1]),
             tick,
-            (spans[LEFT].count // tick, spans[RIGHT].count // tick),
-            tuple(None if step is None else step.count // tick for step in steps),  # type: ignore[arg-type]
-            lateness.count // tick if lateness else 0,
+            (spans[LEFT].ticks // tick, spans[RIGHT].ticks // tick),
+            tuple(None if step is None else step.ticks // tick for step in steps),  # type: ignore[arg-type]
+            lateness.ticks // tick if lateness else 0,
         )
 
     def ticks(self, column: pa.Array, side: int) -> Int64s:

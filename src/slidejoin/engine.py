@@ -1,0 +1,395 @@
+"""The engine: keeps the books of a join and sends rows on their way.
+
+The way of a push: ``intake`` made it Arrow batches; here late rows and rows without a time are set aside,
+clocks and row numbers are kept; the flow cuts it into pieces; the worker joins them; ``matches`` builds rows.
+Every call works on a copy of the books and either succeeds or leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from slidejoin import kernels
+from slidejoin.condition import parse
+from slidejoin.errors import LateRowError, SchemaError, StateError
+from slidejoin.flow import REGISTRY as FLOWS
+from slidejoin.intake import same_schema
+from slidejoin.matches import Matches, Output
+from slidejoin.plan import require
+from slidejoin.pools import pool
+from slidejoin.settings import Settings
+from slidejoin.stats import Counters, Intaken
+from slidejoin.window.arrivals import Arrivals, Numbers
+from slidejoin.window.clock import Clocks
+from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
+from slidejoin.window.spec import SIDES, Rows, Time, column_of
+from slidejoin.window.timeline import Timeline
+from slidejoin.worker import Step, Worker
+
+Batches = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
+
+CHUNK_ROWS = 1 << 16  # rows joined at a time: their keys, probes and answers stay in the second-level cache
+SUBWINDOW_ROWS = 1 << 22  # the most rows of a subwindow that is measured in time
+
+
+@dataclass
+class Books:
+    """Everything that a call changes besides the worker's rings; a call works on a copy.
+
+    What the fields hold is never changed in place, so a copy costs no more than the fields.
+    """
+
+    schemas: tuple[pa.Schema | None, pa.Schema | None] = (None, None)
+    intaken: tuple[Intaken, Intaken] = (Intaken(), Intaken())
+    timeline: Timeline | None = None
+    clocks: Clocks = field(default_factory=Clocks)
+    early: tuple[Any, Any] = (None, None)  # heartbeats that came before any schema was known
+    late_rows: tuple[tuple[pa.RecordBatch, ...], ...] = ((), ())
+    matches: int = 0
+    emitted: int = 0
+    output: Output | None = None
+    finished: bool = False
+
+
+class Engine:
+    """A join at work: its settings, its books, and the worker with the rows in state."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.condition = parse(settings.condition, settings.aliases)
+        kernels.ready()
+        self.worker = Worker(
+            how=settings.how,
+            order=settings.order,
+            index=settings.index,
+            threads=settings.threads,
+            pool=lambda: pool(settings.threads),
+        )
+        self.flow = FLOWS["single" if settings.flow == "auto" else settings.flow](self.worker, self._chunk_rows())
+        self.books = Books()
+
+    def push(self, batches: Batches) -> Matches:
+        """Rows have arrived."""
+        growing = (batches[0] is not None, batches[1] is not None)
+        return self._attempt(lambda books, step: self._take_in(books, batches, step), growing)
+
+    def advance(self, times: tuple[Any, Any]) -> Matches:
+        """Time has passed without rows."""
+
+        def beat(books: Books, step: Step) -> None:
+            for side, value in enumerate(times):
+                if value is None:
+                    continue
+                if books.timeline is None:
+                    books.early = _with(books.early, side, value)
+                else:
+                    books.clocks = books.clocks.shown(side, books.timeline.instant(value, side))
+            self._let_go(books, step)
+
+        return self._attempt(beat)
+
+    def finish(self) -> Matches:
+        """Both streams have ended."""
+
+        def end(books: Books, step: Step) -> None:
+            self.worker.clear(step)
+            books.finished = True
+
+        return self._attempt(end)
+
+    def open(self, what: str) -> None:
+        """Refuse calls on a join that has ended."""
+        if self.books.finished:
+            raise StateError(f"{what} was called after finish(); expected an open join; make a new Join")
+
+    def counters(self) -> Counters:
+        """The account of every row."""
+        books, rings = self.books, self.worker.rings
+        sides = [
+            intaken.counters(0 if ring is None else ring.rows)
+            for intaken, ring in zip(books.intaken, rings, strict=True)
+        ]
+        watermark, timeline = books.clocks.watermark, books.timeline
+        return Counters(
+            left=sides[0],
+            right=sides[1],
+            matches=books.matches,
+            emitted=books.emitted,
+            state_bytes=sum(ring.nbytes for ring in rings if ring is not None),
+            watermark=None if watermark is None or timeline is None else timeline.readable(watermark),
+            held_by=books.clocks.held_by if self.settings.timed else None,
+        )
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self.worker.check()
+        counters = self.counters()
+        for name in SIDES:
+            side = counters[name]
+            assert side["rows_in"] == side["accepted"] + side["late"] + side["null_time"], name
+            assert side["accepted"] == side["state_rows"] + side["evicted"], name
+            assert min(side.values()) >= 0, name
+
+    # -- a call, whole or not at all -------------------------------------------------------------------
+
+    def _attempt(
+        self, act: Callable[[Books, Step], None], growing: tuple[bool, bool] = (False, False)
+    ) -> Matches:
+        """Run one call on a copy of the books; if it fails, put everything back."""
+        self.open("a call")
+        worker, books = self.worker, copy(self.books)
+        memento = (worker.memento(growing), list(worker.rings), worker.bound, list(worker.access))
+        step = Step()
+        try:
+            act(books, step)
+            if books.output is None:
+                books.output = Output(*books.schemas, self.settings.how, self.settings.suffixes)
+            matches = Matches(step.parts, books.output)
+        except BaseException:
+            rings, worker.rings, worker.bound, worker.access = memento
+            worker.restore(rings, step)
+            raise
+        books.matches += step.matches
+        books.emitted += matches.num_rows
+        self.books = books
+        return matches
+
+    def _take_in(self, books: Books, batches: Batches, step: Step) -> None:
+        before = tuple(intaken.rows_in for intaken in books.intaken)
+        self.acquaint(books, batches)
+        watermark = books.clocks.watermark  # as the previous call left it: this push does not judge itself
+        arrivals = [
+            self._accept(books, side, batch, watermark) for side, batch in enumerate(batches) if batch is not None
+        ]
+        together = False
+        if self.settings.timed:
+            arrivals = self._timed_reach(arrivals, books.timeline)
+        else:
+            arrivals, together = self._counted_reach(arrivals, before)
+        self.flow.route(arrivals, together=together, step=step, leave=None if self.settings.timed else self._first_visible)
+        self._let_go(books, step)
+
+    def acquaint(self, books: Books, batches: Batches) -> None:
+        """Learn schemas that are new: check the columns, the times and the condition's types."""
+        schemas = list(books.schemas)
+        new = False
+        for side, batch in enumerate(batches):
+            if batch is None:
+                continue
+            known = schemas[side]
+            if known is not None:
+                same_schema(known, batch, side)
+                continue
+            self._columns_exist(batch.schema, side)
+            schemas[side] = batch.schema
+            new = True
+        if not new:
+            return
+        worker = self.worker
+        books.output = Output(schemas[0], schemas[1], self.settings.how, self.settings.suffixes)
+        books.schemas = (schemas[0], schemas[1])
+        if schemas[0] is not None and schemas[1] is not None:
+            bound = self.condition.bind(schemas[0], schemas[1])
+            require(bound.branches, self.settings.index)
+            worker.bound = bound
+        if self.settings.timed:
+            self._retime(books)
+        for side, schema in enumerate(schemas):
+            if schema is not None and worker.rings[side] is None:
+                worker.rings[side] = self._new_ring(books, side, schema)
+
+    def _retime(self, books: Books) -> None:
+        """Put both streams on one time scale; what is held moves along if the scale gets finer."""
+        left, right = self.settings.windows
+        assert isinstance(left, Time) and isinstance(right, Time)
+        timeline = Timeline.build((left, right), list(books.schemas), self.settings.lateness)
+        factor = 1
+        if books.timeline is not None and timeline.tick is not None and books.timeline.tick is not None:
+            factor = books.timeline.tick // timeline.tick
+        if factor != 1:
+            self.worker.rings = [
+                None if ring is None else ring.rescaled(factor, self._extent(side, timeline))
+                for side, ring in enumerate(self.worker.rings)
+            ]
+        books.timeline, books.clocks = timeline, books.clocks.scaled(factor, timeline.lateness)
+        for side, value in enumerate(books.early):
+            if value is not None:
+                books.clocks = books.clocks.shown(side, timeline.instant(value, side))
+        books.early = (None, None)
+
+    def _accept(
+        self, books: Books, side: int, batch: pa.RecordBatch, watermark: int | None
+    ) -> Arrivals:
+        """Set aside rows without a time and late rows; number the rest."""
+        intaken = books.intaken[side]
+        first, rows = intaken.rows_in, batch.num_rows
+        none = np.empty(0, dtype=np.int64)
+        if not self.settings.timed:
+            books.intaken = _with(books.intaken, side, Intaken(first + rows))
+            return Arrivals(side, batch, Numbers(first), Numbers(first), none, none, Numbers(0))
+        timeline = books.timeline
+        assert timeline is not None
+        described = timeline.columns[side]
+        assert described is not None
+        column = batch.column(described.name)
+        seqs = Numbers(first)
+        without = column.null_count
+        if without:
+            present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)).astype(np.int32)
+            batch, seqs = batch.take(pa.array(present)), seqs.select(present)
+            column = batch.column(described.name)
+        times = timeline.ticks(column, side)
+        late = 0
+        if len(times):
+            books.clocks = books.clocks.shown(side, int(times.max()))
+        if watermark is not None and len(times) and int(times.min()) < watermark:
+            below = times < watermark
+            late = int(np.count_nonzero(below))
+            if self.settings.late == "raise":
+                at = int(np.flatnonzero(below)[0])
+                raise LateRowError(
+                    f"{late} {SIDES[side]} rows are late, the first is row {int(seqs.of(np.array([at]))[0])} at "
+                    f"{timeline.readable(int(times[at]))}; expected times from the watermark "
+                    f"{timeline.readable(watermark)} on; raise lateness, or use late='keep' or 'count'"
+                )
+            if self.settings.late == "keep":
+                kept = batch.filter(pa.array(below))
+                books.late_rows = _with(books.late_rows, side, (*books.late_rows[side], kept))
+            timely = np.flatnonzero(~below).astype(np.int32)
+            batch, seqs, times = batch.take(pa.array(timely)), seqs.select(timely), times[timely]
+        intaken = Intaken(first + rows, intaken.late + late, intaken.null_time + without)
+        books.intaken = _with(books.intaken, side, intaken)
+        return Arrivals(side, batch, seqs, Numbers(0, times), none, none, Numbers(0))
+
+    def _timed_reach(self, arrivals: list[Arrivals], timeline: Timeline | None) -> list[Arrivals]:
+        """Time windows: the times that each row may join; left rows arrive before right ones."""
+        placed, rank = [], 0
+        for one in arrivals:
+            assert timeline is not None and one.positions.values is not None
+            lows, highs = timeline.visible(1 - one.side, one.positions.values)
+            placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
+            rank += one.rows
+        return placed
+
+    def _counted_reach(
+        self, arrivals: list[Arrivals], before: tuple[int, ...]
+    ) -> tuple[list[Arrivals], bool]:
+        """Count windows: the order of arrival, and from it the rows that each row may join.
+
+        The second answer tells whether the sides are interleaved.
+        """
+        by = self.settings.windows[0].by if isinstance(self.settings.windows[0], Rows) else None
+        placed = []
+        if len(arrivals) < 2 or by is None or arrivals[0].rows == 0 or arrivals[1].rows == 0:
+            seen, rank = list(before), 0
+            for one in arrivals:
+                others = seen[1 - one.side]
+                lows = np.full(one.rows, self._first_visible(1 - one.side, others), dtype=np.int64)
+                highs = np.full(one.rows, others - 1, dtype=np.int64)
+                placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
+                seen[one.side] += one.rows
+                rank += one.rows
+            return placed, False
+        order = self._merge_order(arrivals)
+        of_left = order < arrivals[0].rows
+        for one, mine in zip(arrivals, (of_left, ~of_left), strict=True):
+            rows = (order[mine] - (0 if one.side == 0 else arrivals[0].rows)).astype(np.int32)
+            shown = before[1 - one.side] + np.cumsum(~mine)[mine]
+            batch, seqs = one.batch, one.seqs
+            if not np.array_equal(rows, np.arange(len(rows))):
+                batch, seqs = batch.take(pa.array(rows)), seqs.select(rows)
+            window = self.settings.windows[1 - one.side]
+            assert isinstance(window, Rows)
+            lows = -(-np.maximum(shown - window.n, 0) // window.slide) * window.slide
+            ranks = Numbers(0, np.flatnonzero(mine))
+            placed.append(Arrivals(one.side, batch, seqs, one.positions, lows, shown - 1, ranks))
+        return placed, True
+
+    def _merge_order(self, arrivals: list[Arrivals]) -> NDArray[np.int64]:
+        """Rows of both sides by the column ``by``: left first on ties, NULLs last."""
+        columns = []
+        for one, window in zip(arrivals, self.settings.windows, strict=True):
+            assert isinstance(window, Rows) and window.by is not None
+            columns.append(pa.table({"by": one.batch.column(column_of(window.by, one.side))}))
+        try:
+            both = pa.concat_tables(columns, promote_options="permissive")
+            both = both.append_column("at", pa.array(np.arange(both.num_rows)))
+            order = pc.sort_indices(both, [("by", "ascending"), ("at", "ascending")], null_placement="at_end")
+        except pa.ArrowException as error:
+            raise SchemaError(
+                f"the columns to order by are {columns[0].schema.field(0).type} and "
+                f"{columns[1].schema.field(0).type}, which cannot be put in one order ({error}); expected "
+                "comparable types; cast one before pushing"
+            ) from error
+        merged: NDArray[np.int64] = order.to_numpy().astype(np.int64)
+        return merged
+
+    def _first_visible(self, side: int, seen: int) -> int:
+        window = self.settings.windows[side]
+        assert isinstance(window, Rows)
+        return window.first_visible(seen)
+
+    def _let_go(self, books: Books, step: Step) -> None:
+        """Time windows: rows that nothing in time could match any more leave."""
+        watermark = books.clocks.watermark
+        if self.settings.timed and watermark is not None and books.timeline is not None:
+            for side in (0, 1):
+                self.worker.expire(side, books.timeline.earliest_partner(side, watermark), step)
+
+    # -- sizes and texts -------------------------------------------------------------------------------
+
+    def _chunk_rows(self) -> int:
+        if self.settings.tuning.chunk_rows is not None:
+            return self.settings.tuning.chunk_rows
+        if isinstance(self.settings.windows[0], Rows) and self.settings.windows[0].by is not None:
+            # Interleaved pieces are stored before they are probed; small windows want small pieces.
+            longest = max(window.n for window in self.settings.windows if isinstance(window, Rows))
+            return min(CHUNK_ROWS, max(SMALLEST, longest))
+        return CHUNK_ROWS
+
+    def _extent(self, side: int, timeline: Timeline | None) -> Extent:
+        window = self.settings.windows[side]
+        rows = self.settings.tuning.subwindow_rows
+        if isinstance(window, Rows):
+            return Extent(rows or max(SMALLEST, -(-window.n // SUBWINDOWS)), None)
+        assert timeline is not None
+        return Extent(rows or SUBWINDOW_ROWS, max(1, timeline.lengths[side] // SUBWINDOWS))
+
+    def _new_ring(self, books: Books, side: int, schema: pa.Schema) -> Ring:
+        timeline = books.timeline
+        time_column = None
+        if timeline is not None:
+            column = timeline.columns[side]
+            assert column is not None
+            if column.tick == timeline.tick:
+                time_column = column.name
+        return Ring(
+            schema,
+            marked=side in self.settings.padded,
+            extent=self._extent(side, timeline),
+            time_column=time_column,
+        )
+
+    def _columns_exist(self, schema: pa.Schema, side: int) -> None:
+        window = self.settings.windows[side]
+        if isinstance(window, Rows) and window.by is not None:
+            name = column_of(window.by, side)
+            if name not in schema.names:
+                raise SchemaError(
+                    f"the {SIDES[side]} batch has no column {name!r} to order by; expected one of {schema.names}; "
+                    "set Rows(..., by=...) to one of them"
+                )
+
+
+def _with(pair: Any, side: int, value: Any) -> Any:
+    """The pair with one side replaced."""
+    return (value, pair[1]) if side == 0 else (pair[0], value)
+
