@@ -21,7 +21,7 @@ from slidejoin import kernels
 from slidejoin.condition import parse
 from slidejoin.errors import LateRowError, SchemaError, StateError
 from slidejoin.flow import REGISTRY as FLOWS
-from slidejoin.intake import same_schema
+from slidejoin.intake import held, held_schema, same_schema
 from slidejoin.matches import Matches, Output
 from slidejoin.plan import require
 from slidejoin.pools import pool
@@ -51,7 +51,6 @@ class Books:
     intaken: tuple[Intaken, Intaken] = (Intaken(), Intaken())
     timeline: Timeline | None = None
     clocks: Clocks = field(default_factory=Clocks)
-    early: tuple[Any, Any] = (None, None)  # heartbeats that came before any schema was known
     late_rows: tuple[tuple[pa.RecordBatch, ...], ...] = ((), ())
     matches: int = 0
     emitted: int = 0
@@ -89,9 +88,9 @@ class Engine:
                 if value is None:
                     continue
                 if books.timeline is None:
-                    books.early = _with(books.early, side, value)
-                else:
-                    books.clocks = books.clocks.shown(side, books.timeline.instant(value, side))
+                    books.timeline = Timeline.of_heartbeat(self.times(), value, side, self.settings.lateness)
+                    books.clocks = Clocks(lateness=books.timeline.lateness)
+                books.clocks = books.clocks.shown(side, books.timeline.instant(value, side))
             self._let_go(books, step)
 
         return self._attempt(beat)
@@ -167,7 +166,9 @@ class Engine:
         self.acquaint(books, batches)
         watermark = books.clocks.watermark  # as the previous call left it: this push does not judge itself
         arrivals = [
-            self._accept(books, side, batch, watermark) for side, batch in enumerate(batches) if batch is not None
+            self._accept(books, side, held(batch), watermark)
+            for side, batch in enumerate(batches)
+            if batch is not None
         ]
         together = False
         if self.settings.timed:
@@ -197,33 +198,32 @@ class Engine:
         books.output = Output(schemas[0], schemas[1], self.settings.how, self.settings.suffixes)
         books.schemas = (schemas[0], schemas[1])
         if schemas[0] is not None and schemas[1] is not None:
-            bound = self.condition.bind(schemas[0], schemas[1])
+            bound = self.condition.bind(held_schema(schemas[0]), held_schema(schemas[1]))
             require(bound.branches, self.settings.index)
             worker.bound = bound
         if self.settings.timed:
             self._retime(books)
         for side, schema in enumerate(schemas):
             if schema is not None and worker.rings[side] is None:
-                worker.rings[side] = self._new_ring(books, side, schema)
+                worker.rings[side] = self._new_ring(books, side, held_schema(schema))
 
     def _retime(self, books: Books) -> None:
         """Put both streams on one time scale; what is held moves along if the scale gets finer."""
-        left, right = self.settings.windows
-        assert isinstance(left, Time) and isinstance(right, Time)
-        timeline = Timeline.build((left, right), list(books.schemas), self.settings.lateness)
-        factor = 1
-        if books.timeline is not None and timeline.tick is not None and books.timeline.tick is not None:
-            factor = books.timeline.tick // timeline.tick
-        if factor != 1:
+        timeline = Timeline.build(self.times(), list(books.schemas), self.settings.lateness)
+        before, after = (1 if line is None else line.tick or 1 for line in (books.timeline, timeline))
+        if before > after:
             self.worker.rings = [
-                None if ring is None else ring.rescaled(factor, self._extent(side, timeline))
+                None if ring is None else ring.rescaled(before // after, self._extent(side, timeline))
                 for side, ring in enumerate(self.worker.rings)
             ]
-        books.timeline, books.clocks = timeline, books.clocks.scaled(factor, timeline.lateness)
-        for side, value in enumerate(books.early):
-            if value is not None:
-                books.clocks = books.clocks.shown(side, timeline.instant(value, side))
-        books.early = (None, None)
+        books.timeline, books.clocks = timeline, books.clocks.scaled(before, after, timeline.lateness)
+
+    def times(self) -> tuple[Time, Time]:
+        """The windows, which are in time."""
+        left, right = self.settings.windows
+        assert isinstance(left, Time)
+        assert isinstance(right, Time)
+        return left, right
 
     def _accept(
         self, books: Books, side: int, batch: pa.RecordBatch, watermark: int | None
@@ -322,7 +322,7 @@ class Engine:
         try:
             both = pa.concat_tables(columns, promote_options="permissive")
             both = both.append_column("at", pa.array(np.arange(both.num_rows)))
-            order = pc.sort_indices(both, [("by", "ascending"), ("at", "ascending")], null_placement="at_end")
+            order = pc.sort_indices(both, [("by", "ascending"), ("at", "ascending")])
         except pa.ArrowException as error:
             raise SchemaError(
                 f"the columns to order by are {columns[0].schema.field(0).type} and "

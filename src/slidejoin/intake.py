@@ -6,7 +6,7 @@ nanoarrow), pandas frames and dicts of arrays. Rows are copied where the giver c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,43 @@ def to_batch(data: Any, side: int) -> pa.RecordBatch:
             f"the {SIDES[side]} batch has several columns named {twice}; expected distinct names; rename them"
         )
     return batch.replace_schema_metadata(None)
+
+
+def held_type(kind: pa.DataType) -> pa.DataType:
+    """The type that a column is held as: Arrow cannot gather from views, so text views become plain text."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(held_type(field.type)) for field in kind.fields])
+    if pa.types.is_map(kind):
+        return pa.map_(held_type(kind.key_type), kind.item_field.with_type(held_type(kind.item_type)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(held_type(kind.value_type)), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(held_type(kind.value_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(held_type(kind.value_type)))
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, held_type(kind.value_type), kind.ordered)
+    return kind
+
+
+def held_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema that rows are held in; results are given back in their own."""
+    return pa.schema([field.with_type(held_type(field.type)) for field in schema])
+
+
+def held(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in the types that it is held in."""
+    schema = held_schema(batch.schema)
+    return batch if schema.types == batch.schema.types else batch.cast(schema)
+
+
+def late_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Rows that were held aside, in the stream's own types."""
+    return pa.Table.from_batches(batches, held_schema(schema)).cast(schema)
 
 
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:

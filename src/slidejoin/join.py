@@ -11,7 +11,7 @@ from slidejoin import snapshot
 from slidejoin.engine import Engine
 from slidejoin.errors import StateError, WindowError
 from slidejoin.explain import explain
-from slidejoin.intake import to_batch
+from slidejoin.intake import late_table, to_batch
 from slidejoin.matches import Matches
 from slidejoin.settings import Settings
 from slidejoin.stats import Counters
@@ -83,7 +83,7 @@ class Join:
                 "rows; make the join with late='keep'"
             )
         left, right = (
-            pa.Table.from_batches(batches, pa.schema([]) if schema is None else schema)
+            pa.schema([]).empty_table() if schema is None else late_table(batches, schema)
             for batches, schema in zip(books.late_rows, books.schemas, strict=True)
         )
         books.late_rows = ((), ())

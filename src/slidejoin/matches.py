@@ -50,8 +50,12 @@ class Output:
         for gather, schema in zip((chunk.left, chunk.right), self.sides, strict=True):
             if gather is None:
                 columns += [pa.nulls(chunk.rows, field.type) for field in schema]
-            else:
-                columns += gather.columns(schema).columns
+                continue
+            taken = gather.columns(schema).columns
+            columns += [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(taken, schema, strict=True)
+            ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

@@ -67,7 +67,7 @@ class Gather(NamedTuple):
         ]
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        return concatenated(taken, schema).take(pa.array(back))
+        return concatenated(taken, taken[0].schema).take(pa.array(back))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """Durable snapshots: one file, written beside and renamed, checked byte for byte when read.
 
 Format      magic, format version, then sections: a JSON header that names every section with its length and
-            SHA-256, and one Arrow IPC stream a side for the rows in state (columns, then row number, position
-            and match mark) and for late rows that were kept. The header itself is covered by a digest.
+            SHA-256, and Arrow IPC streams a side: the rows in state, their numbers (row number, position, match
+            mark), and late rows that were kept. The header itself is covered by a digest.
 Reading     anything that does not check out is a StateError before a single row is used. Indexes are not
             stored: they are built again from the rows.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -31,12 +32,13 @@ from slidejoin.window.clock import Clocks
 from slidejoin.window.payload import no_columns, one_batch
 from slidejoin.window.ring import Ring
 from slidejoin.window.spec import SIDES
+from slidejoin.window.timeline import Timeline
 
 MAGIC = b"SLIDEJOIN\x00"
 VERSION = 1
 PREFIX = struct.Struct("<10sIQ32s")  # magic, version, header length, SHA-256 of the header
 LONGEST_HEADER = 1 << 26
-EXTRA = ("__seq", "__position", "__marked")
+NUMBERS = pa.schema([("seq", pa.int64()), ("position", pa.int64()), ("marked", pa.uint8())])
 
 
 # -- files ---------------------------------------------------------------------------------------------
@@ -134,8 +136,8 @@ def save(engine: Engine, path: str | PathLike[str]) -> None:
         "settings": engine.settings.to_json(),
         "intaken": [asdict(intaken) for intaken in books.intaken],
         "clocks": [books.clocks.left, books.clocks.right],
-        "tick": None if books.timeline is None else books.timeline.tick,
-        "early": [None if value is None else _plain(value) for value in books.early],
+        "schemas": [None if schema is None else _schema_text(schema) for schema in books.schemas],
+        "timeline": None if books.timeline is None else {"tick": books.timeline.tick, "zoned": books.timeline.zoned},
         "matches": books.matches,
         "emitted": books.emitted,
         "bounds": [None if ring is None else ring.bound for ring in rings],
@@ -144,9 +146,10 @@ def save(engine: Engine, path: str | PathLike[str]) -> None:
     for name, schema, ring, late in zip(SIDES, books.schemas, rings, books.late_rows, strict=True):
         if schema is None or ring is None:
             continue
-        sections[f"{name}.rows"] = _ipc(_state(schema, ring))
+        rows, numbers = _state(ring)
+        sections[f"{name}.rows"], sections[f"{name}.numbers"] = _ipc(rows), _ipc(numbers)
         if late:
-            sections[f"{name}.late"] = _ipc(pa.Table.from_batches(late, schema).unify_dictionaries())
+            sections[f"{name}.late"] = _ipc(pa.Table.from_batches(late, ring.schema).unify_dictionaries())
     write(path, header, sections)
 
 
@@ -175,20 +178,22 @@ def load(path: str | PathLike[str], *, condition: str | None, threads: int | Non
 
 def _refill_books(engine: Engine, header: dict[str, Any], sections: dict[str, bytes]) -> None:
     books = engine.books
-    left, right = (
-        _read_ipc(sections[f"{side}.rows"]) if f"{side}.rows" in sections else None for side in SIDES
-    )
+    left, right = (None if text is None else _schema(text) for text in header["schemas"])
     engine.acquaint(books, (_no_rows(left), _no_rows(right)))
-    if books.timeline is not None and books.timeline.tick != header["tick"]:
+    scale = header["timeline"]
+    if scale is not None and books.timeline is None:
+        books.timeline = Timeline.bare(engine.times(), engine.settings.lateness, **scale)
+        books.clocks = Clocks(lateness=books.timeline.lateness)
+    if (None if books.timeline is None else books.timeline.tick) != (None if scale is None else scale["tick"]):
         raise ValueError("the time scale is another one")
-    for side, state in enumerate((left, right)):
-        if state is not None:
-            _refill_ring(engine, side, state, header["bounds"][side])
+    for side, name in enumerate(SIDES):
+        if f"{name}.rows" in sections:
+            rows, numbers = _read_ipc(sections[f"{name}.rows"]), _read_ipc(sections[f"{name}.numbers"])
+            _refill_ring(engine, side, rows, numbers, header["bounds"][side])
     first, second = (Intaken(**intaken) for intaken in header["intaken"])
     books.intaken = (first, second)
     left_clock, right_clock = header["clocks"]
     books.clocks = Clocks(left_clock, right_clock, books.clocks.lateness)
-    books.early = tuple(header["early"])
     books.matches, books.emitted = header["matches"], header["emitted"]
     books.late_rows = tuple(
         tuple(_read_ipc(sections[f"{side}.late"]).to_batches()) if f"{side}.late" in sections else ()
@@ -196,47 +201,53 @@ def _refill_books(engine: Engine, header: dict[str, Any], sections: dict[str, by
     )
 
 
-def _no_rows(state: pa.Table | None) -> pa.RecordBatch | None:
-    return None if state is None else one_batch(_columns(state).slice(0, 0))
+def _no_rows(schema: pa.Schema | None) -> pa.RecordBatch | None:
+    return None if schema is None else one_batch(schema.empty_table())
 
 
-def _state(schema: pa.Schema, ring: Ring) -> pa.Table:
-    """The live rows of a ring, oldest first, with what is known about each."""
-    parts = []
+def _schema_text(schema: pa.Schema) -> str:
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def _state(ring: Ring) -> tuple[pa.Table, pa.Table]:
+    """The live rows of a ring, oldest first, and the numbers that go with them."""
+    rows, numbers = [], []
     for subwindow in ring.subwindows:
         positions = subwindow.positions.array()
         live = np.arange(subwindow.rows, dtype=np.int32)
         if subwindow.dead and subwindow.dead_below is not None:
             live = np.flatnonzero(positions >= subwindow.dead_below).astype(np.int32)
         marks = np.zeros(len(live), dtype=np.uint8) if subwindow.marks is None else subwindow.marks[live]
-        rows = subwindow.take(live, schema.names) if len(schema) else no_columns(len(live))
-        extra = (subwindow.seqs.of(live), positions[live], marks)
-        table = pa.Table.from_batches([rows]) if len(schema) else pa.table({})
-        for name, values in zip(EXTRA, extra, strict=True):
-            table = table.append_column(name, pa.array(values))
-        parts.append(table)
-    if parts:
-        return pa.concat_tables(parts).unify_dictionaries()
-    fields = [pa.field(EXTRA[0], pa.int64()), pa.field(EXTRA[1], pa.int64()), pa.field(EXTRA[2], pa.uint8())]
-    return pa.schema([*schema, *fields]).empty_table()
+        rows.append(subwindow.take(live, ring.schema.names))
+        columns = [pa.array(column) for column in (subwindow.seqs.of(live), positions[live], marks)]
+        numbers.append(pa.RecordBatch.from_arrays(columns, schema=NUMBERS))
+    if len(ring.schema) == 0:
+        rows = []
+    return (
+        pa.Table.from_batches(rows, ring.schema).unify_dictionaries(),
+        pa.Table.from_batches(numbers, NUMBERS),
+    )
 
 
-def _columns(state: pa.Table) -> pa.Table:
-    return state.drop_columns(list(EXTRA))
-
-
-def _refill_ring(engine: Engine, side: int, state: pa.Table, bound: int | None) -> None:
+def _refill_ring(engine: Engine, side: int, rows: pa.Table, numbers: pa.Table, bound: int | None) -> None:
     """Put saved rows back into a ring, in pieces of a subwindow."""
     ring = engine.worker.rings[side]
     assert ring is not None
+    if rows.num_columns and rows.num_rows != numbers.num_rows:
+        raise ValueError("rows and their numbers differ in length")
     ring.bound = bound
     none = np.empty(0, dtype=np.int64)
-    for at in range(0, state.num_rows, ring.extent.rows):
-        piece = state.slice(at, ring.extent.rows)
-        seqs, positions, marks = (piece.column(name).to_numpy() for name in EXTRA)
-        rows = one_batch(_columns(piece)) if state.num_columns > len(EXTRA) else no_columns(piece.num_rows)
+    size = ring.extent.rows
+    for at in range(0, numbers.num_rows, size):
+        piece = numbers.slice(at, size)
+        seqs, positions, marks = (column.to_numpy() for column in piece.columns)
+        batch = one_batch(rows.slice(at, size)) if rows.num_columns else no_columns(piece.num_rows)
         home = engine.worker.insert(
-            Arrivals(side, rows, Numbers(0, seqs), Numbers(0, positions), none, none, Numbers(0))
+            Arrivals(side, batch, Numbers(0, seqs), Numbers(0, positions), none, none, Numbers(0))
         )
         if home.subwindow.marks is not None:
             home.subwindow.marks[home.first : home.first + len(marks)] = marks
@@ -256,12 +267,3 @@ def _read_ipc(body: bytes) -> pa.Table:
         table = reader.read_all()
     table.validate(full=True)
     return table
-
-
-def _plain(value: Any) -> Any:
-    """A heartbeat's time as JSON: a whole number or ISO text."""
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, pa.Scalar):
-        value = value.as_py()
-    return str(value) if isinstance(value, (str, np.datetime64)) else value.isoformat()

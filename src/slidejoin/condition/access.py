@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, floor, gcd
+from math import ceil, floor, gcd, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,7 +121,9 @@ class Constraint:
         raise NotImplementedError
 
 
-def sided(operator: str, value: Any, below: Any, above: Any, bottom: int = I64_MIN, top: int = I64_MAX) -> Slots:
+def sided(
+    operator: str, value: Any, below: Any, above: Any, bottom: int = I64_MIN, top: int = I64_MAX
+) -> Slots:
     """Slots of ``key operator value`` where below and above are the neighbouring ordinals of value."""
     match operator:
         case "=":
@@ -164,7 +166,9 @@ class ExactBound(Constraint):
             shown = [(a, c * self.m * scale / p.type.unit) for a, c in terms]
         else:
             shown = [(p, Fraction(self.m) * scale / p.type.unit)]
-        return typed.terms_text(shown, constant * self.m * scale + self.q * scale, self.key.expression.type.kind)
+        return typed.terms_text(
+            shown, constant * self.m * scale + self.q * scale, self.key.expression.type.kind
+        )
 
     def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
         value = evaluate(self.probing, probe.frame)
@@ -186,7 +190,9 @@ class ExactBound(Constraint):
             hi = lo if lower == upper and lower is not None else self._bound(data, upper, reach)
         if self.operator == "<>":
             return self._place([(None, hi), (lo, None)]), value.valid
-        return self._place([(lo if lower is not None else None, hi if upper is not None else None)]), value.valid
+        return self._place(
+            [(lo if lower is not None else None, hi if upper is not None else None)]
+        ), value.valid
 
     def _bound(self, data: np.ndarray, shift: int, reach: int) -> Any:
         q = self.q + shift
@@ -317,7 +323,9 @@ class FloatBound(Constraint):
         memo_key = ("ordinals", id(self.probing))
         placed = probe.memo.get(memo_key)
         if placed is None:
-            data = value.data if isinstance(value.data, np.ndarray) else np.full(probe.frame.count, value.data)
+            data = (
+                value.data if isinstance(value.data, np.ndarray) else np.full(probe.frame.count, value.data)
+            )
             placed = probe.memo[memo_key] = ordinals.from_floats(np.ascontiguousarray(data))
         needs = self.operator in ("<", "<>"), self.operator in (">", "<>")
         return sided(
@@ -409,7 +417,7 @@ class ExactKeyFloatBound(Constraint):
         lows: list[list[int]] = [[] for _ in range(self.width)]
         highs: list[list[int]] = [[] for _ in range(self.width)]
         for x in data.tolist():
-            infinite = x != x or x in (float("inf"), float("-inf"))
+            infinite = not isfinite(x)
             if infinite:
                 huge = 2**200 if x != float("-inf") else -(2**200)
                 down, up = huge, huge
@@ -418,11 +426,11 @@ class ExactKeyFloatBound(Constraint):
                 exact = Fraction(x) / unit
                 down, up = floor(exact), ceil(exact)
                 equal_possible = down == up
-            spans = {
+            choices: dict[str, list[tuple[int | None, int | None]]] = {
                 "<=": [(None, down)], "<": [(None, up - 1)], ">=": [(up, None)], ">": [(down + 1, None)],
                 "=": [(down, down) if equal_possible else (1, 0)], "<>": [(None, up - 1), (down + 1, None)],
-            }[self.operator]  # fmt: skip
-            for i, (lo, hi) in enumerate(spans):
+            }  # fmt: skip
+            for i, (lo, hi) in enumerate(choices[self.operator]):
                 none = lo is not None and hi is not None and lo > hi
                 if not sat:
                     none = none or (lo is not None and lo > top) or (hi is not None and hi < bottom)
@@ -456,8 +464,7 @@ class MonotoneBound(Constraint):
             )
             if negative:
                 self.increasing = not self.increasing
-        columns_after = [s for s in steps[1:] if s.operator in "+-r" and operands[s.operand].sides]
-        self.safe = not columns_after and steps[0].operator in "+-r"
+        self.safe = _never_loses_infinity(steps, operands)
         self.exact = self.safe
         self.operator = operator if self.increasing else FLIPPED[operator]
         # f(NaN) is NaN, above every target: with a decreasing f that is an extra point
@@ -471,7 +478,11 @@ class MonotoneBound(Constraint):
         Negations are exact, so they only mirror: key + R is key - (-R), R - key is -(key - R).
         """
         sums = [step for step in self.steps if step.operator != "n"]
-        if len(sums) != 1 or not isinstance(self.target, typed.FloatLit) or not abs(self.target.value) < 1e300:
+        if (
+            len(sums) != 1
+            or not isinstance(self.target, typed.FloatLit)
+            or not abs(self.target.value) < 1e300
+        ):
             return None
         c = self.target.value if self.increasing else -self.target.value
         below, above = float(np.nextafter(c, -np.inf)), float(np.nextafter(c, np.inf))
@@ -514,7 +525,7 @@ class MonotoneBound(Constraint):
         operands = [value.data for value in values]
         target = goal.data
         if self.edges is not None:
-            slots = self._closed(operands, target, probe)
+            slots = self._closed(operands, probe)
             if slots is not None:
                 return slots, valid
         guess = floats.invert(self.steps, target, operands)
@@ -523,7 +534,7 @@ class MonotoneBound(Constraint):
             return self._finite(operands, target, guess, True), valid
         return self._special(operands, target, guess, finite), valid
 
-    def _closed(self, operands: list[Any], target: float, probe: Probe) -> Slots | None:
+    def _closed(self, operands: list[Any], probe: Probe) -> Slots | None:
         """The closed form, its uncertain rows searched; None if a row has an infinite or NaN operand."""
         assert self.edges is not None
         step = next(step for step in self.steps if step.operator != "n")
@@ -546,7 +557,9 @@ class MonotoneBound(Constraint):
                     inputs = floats.pick(operands, rows)
                     exact = edge.c if self.increasing else -edge.c
                     operator = ">=" if edge.lower == self.increasing else "<="
-                    found = floats.threshold(self.steps, operator, inputs, exact, guess, True, self.increasing)
+                    found = floats.threshold(
+                        self.steps, operator, inputs, exact, guess, True, self.increasing
+                    )
                     bound[rows] = found + 1 if edge.lower else found
                 shared = probe.memo[memo_key] = bound
             if edge.lower:
@@ -598,6 +611,23 @@ class MonotoneBound(Constraint):
         return [(lo, hi) for lo, hi in result]
 
 
+def _never_loses_infinity(steps: tuple[floats.Step, ...], operands: tuple[Expr, ...]) -> bool:
+    """Whether no finite key can reach a column's infinity as an infinity itself: inf - inf would not be monotone."""
+    infinite = False  # the value so far may be infinite although the key is finite
+    for step in steps:
+        if step.operator == "n":
+            continue
+        operand = operands[step.operand]
+        if isinstance(operand, typed.FloatLit):
+            # a sum overflows only if the literal is half a unit in the last place of the largest double
+            infinite = infinite or step.operator in "*/" or abs(operand.value) > 1e290
+        elif infinite:
+            return False
+        else:
+            infinite = True
+    return True
+
+
 def _float(compare: typed.Compare, stored: int) -> Constraint | None:
     bit = 1 << stored
     first, second, operator = compare.left, compare.right, compare.operator
@@ -605,32 +635,44 @@ def _float(compare: typed.Compare, stored: int) -> Constraint | None:
         first, second, operator = second, first, FLIPPED[operator]
     if not first.sides & bit or second.sides & bit:
         return None  # the stored side on both sides of the comparison: two keys, no single one
-    if first.sides == bit:
+    if first.sides == bit and operator in ("=", "<>"):
         return FloatBound(Key(first, "float"), compare, operator, second)
     steps: list[floats.Step] = []
     operands: list[Expr] = []
     node = first
-    while node.sides != bit:
-        if isinstance(node, typed.FloatNeg):
-            steps.append(floats.Step("n", 0))
-            node = node.operand
-            continue
-        if not isinstance(node, typed.FloatOp) or (node.left.sides & bit and node.right.sides & bit):
-            return None
-        on_left = bool(node.left.sides & bit)
-        inner, other = (node.left, node.right) if on_left else (node.right, node.left)
-        if node.operator in "+-":
-            name = "+" if node.operator == "+" else "-" if on_left else "r"
-        elif node.operator in "*/" and isinstance(other, typed.FloatLit) and (on_left or node.operator == "*"):
-            if other.value == 0 or not np.isfinite(other.value):
-                return None
-            name = node.operator
-        else:
-            return None
+    while True:
+        # Also below the one-sided part: r.x - 5 and r.x + 5 make a band only if both have the key r.x.
+        found = _step(node, bit)
+        if found is None:
+            break
+        name, other, node = found
         steps.append(floats.Step(name, len(operands)))
-        operands.append(other)
-        node = inner
-    return MonotoneBound(Key(node, "float"), compare, operator, tuple(reversed(steps)), tuple(operands), second)
+        if other is not None:
+            operands.append(other)
+    if node.sides != bit:
+        return None
+    key = Key(node, "float")
+    if not steps:
+        return FloatBound(key, compare, operator, second)
+    return MonotoneBound(key, compare, operator, tuple(reversed(steps)), tuple(operands), second)
+
+
+def _step(node: Expr, bit: int) -> tuple[str, Expr | None, Expr] | None:
+    """One operation around the stored side's part: its name, the other operand, the part; None at the end."""
+    if isinstance(node, typed.FloatNeg):
+        return "n", None, node.operand
+    if not isinstance(node, typed.FloatOp) or (node.left.sides & bit and node.right.sides & bit):
+        return None
+    on_left = bool(node.left.sides & bit)
+    inner, other = (node.left, node.right) if on_left else (node.right, node.left)
+    if node.operator in "+-":
+        if isinstance(other, typed.FloatLit) and not np.isfinite(other.value):
+            return None
+        return "+" if node.operator == "+" else "-" if on_left else "r", other, inner
+    factor = isinstance(other, typed.FloatLit) and other.value != 0 and bool(np.isfinite(other.value))
+    if factor and (node.operator == "*" or (node.operator == "/" and on_left)):
+        return node.operator, other, inner
+    return None
 
 
 def _mixed(compare: typed.Compare, stored: int) -> Constraint | None:

@@ -7,21 +7,22 @@ next to a date, time or timestamp is read as one. Every refusal names the positi
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.condition import algebra, moments, sql_engine, typed
 from slidejoin.condition.evaluate import Frame, evaluate, sql_literal, sql_type
-from slidejoin.condition.parse import fail
+from slidejoin.condition.parse import refusal
 from slidejoin.condition.typed import Expr
 from slidejoin.condition.types import BOOL, FLOAT, NUMERIC, Type, exact_type, from_arrow
+from slidejoin.errors import ConditionError
 
 _TEMPORAL = frozenset({"date", "timestamp"})
-_DOUBLE_FUNCTIONS = frozenset(
-    ["sqrt", "cbrt", "ln", "log", "log2", "log10", "exp", "pow", "sin", "cos", "tan", "cot", "asin", "acos", "atan", "atan2", "degrees", "radians"]
-)
+_DOUBLE_FUNCTIONS = frozenset({
+    "sqrt", "cbrt", "ln", "log", "log2", "log10", "exp", "pow", "sin", "cos",
+    "tan", "cot", "asin", "acos", "atan", "atan2", "degrees", "radians",
+})  # fmt: skip
 _CAST_HINT = {
     "string": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "decimal": "DECIMAL(18, 4)", "timestamp": "TIMESTAMP",
     "date": "DATE", "bool": "BOOLEAN", "time": "TIME", "binary": "BLOB",
@@ -46,71 +47,83 @@ class Binder:
         if bound.type.kind == "null":
             return typed.Const(BOOL, 0, "NULL", None)
         if bound.type.kind != "bool":
-            fail(f"condition uses {bound.text} ({bound.type.name}) as a truth value {{at}}; "
-                 "expected a comparison or a boolean column; compare it with something", node.position)  # fmt: skip
+            raise refusal(
+                f"condition uses {bound.text} ({bound.type.name}) as a truth value {{at}}; "
+                "expected a comparison or a boolean column; compare it with something",
+                node.position,
+            )
         return _fold(bound)
 
     def bind(self, node: algebra.Node) -> Expr:
         """Any expression."""
-        match node:
-            case algebra.Column():
-                return self._column(node)
-            case algebra.Number(value=value):
-                return typed.linear([], value, "int", literal=True)
-            case algebra.Text(value=text):
-                return typed.bytes_literal(text.encode("utf-8", "surrogatepass"))
-            case algebra.Truth(value=None):
-                return typed.null_literal()
-            case algebra.Truth(value=value):
-                return typed.Const(BOOL, 0, str(value).upper(), value)
-            case algebra.Moment(kind=kind, text=text):
-                return self._moment(text, kind, node.position)
-            case algebra.Span(nanoseconds=span):
-                return typed.linear([], span, "duration")
-            case algebra.Negate(operand=operand):
-                return self._negate(self.bind(operand), node.position)
-            case algebra.Absolute(operand=operand):
-                return self._absolute(self.bind(operand), node.position)
-            case algebra.Arithmetic():
-                try:
-                    return self._arithmetic(node)
-                except typed.TooLargeError:
-                    fail("condition computes a constant of more than a thousand digits {at}; expected a smaller one; "
-                         "simplify it", node.position)  # fmt: skip
-            case algebra.Compare(operator=operator, left=left, right=right):
-                text_at = next((x.position for x in (left, right) if isinstance(x, algebra.Text)), node.position)
-                a, b = self._adapt(self.bind(left), self.bind(right), text_at)
-                return self.compare(operator, a, b, node.position)
-            case algebra.All(parts=parts):
-                return typed.conjunction([self.truth(part) for part in parts])
-            case algebra.AnyOf(parts=parts):
-                return typed.disjunction([self.truth(part) for part in parts])
-            case algebra.Negation(operand=operand):
-                return typed.negation(self.truth(operand))
-            case algebra.IsNull(operand=operand):
-                bound = self.bind(operand)
-                return typed.Const(BOOL, 0, "TRUE", True) if bound.type.kind == "null" else typed.is_null(bound)
-            case algebra.Member(operand=operand, items=items):
-                subject = self.bind(operand)
-                return typed.disjunction(
-                    [self.compare("=", subject, self.bind(item), item.position) for item in items]
-                )
-            case algebra.Case(whens=whens, otherwise=otherwise):
-                tests = [self.truth(test) for test, _ in whens]
-                values = [self.bind(value) for _, value in whens] + [self.bind(otherwise)]
-                kind, values = self._unify(values, "CASE", node.position)
-                pairs = tuple(zip(tests, values[:-1], strict=True))
-                sides = _sides(tests + values)
-                text = "CASE " + " ".join(f"WHEN {t.text} THEN {v.text}" for t, v in pairs)
-                return typed.Case(kind, sides, f"{text} ELSE {values[-1].text} END", pairs, values[-1])
-            case algebra.Extreme(greatest=greatest, parts=parts):
-                name = "greatest" if greatest else "least"
-                kind, values = self._unify([self.bind(part) for part in parts], name, node.position)
-                text = f"{name}({', '.join(v.text for v in values)})"
-                return typed.Extreme(kind, _sides(values), text, greatest, tuple(values))
-            case algebra.Call():
-                return self._call(node)
-        raise TypeError(f"unknown node {type(node).__name__}")
+        bound: Expr = getattr(self, _RULES[type(node)])(node)
+        return bound
+
+    def _number(self, node: algebra.Number) -> Expr:
+        return typed.linear([], node.value, "int", literal=True)
+
+    def _span(self, node: algebra.Span) -> Expr:
+        return typed.linear([], node.nanoseconds, "duration")
+
+    def _typed_moment(self, node: algebra.Moment) -> Expr:
+        return self._moment(node.text, node.kind, node.position)
+
+    def _all(self, node: algebra.All) -> Expr:
+        return typed.conjunction([self.truth(part) for part in node.parts])
+
+    def _any(self, node: algebra.AnyOf) -> Expr:
+        return typed.disjunction([self.truth(part) for part in node.parts])
+
+    def _not(self, node: algebra.Negation) -> Expr:
+        return typed.negation(self.truth(node.operand))
+
+    def _text(self, node: algebra.Text) -> Expr:
+        return typed.bytes_literal(node.value.encode("utf-8", "surrogatepass"))
+
+    def _truth_literal(self, node: algebra.Truth) -> Expr:
+        if node.value is None:
+            return typed.null_literal()
+        return typed.Const(BOOL, 0, str(node.value).upper(), node.value)
+
+    def _compare(self, node: algebra.Compare) -> Expr:
+        text_at = next(
+            (x.position for x in (node.left, node.right) if isinstance(x, algebra.Text)), node.position
+        )
+        a, b = self._adapt(self.bind(node.left), self.bind(node.right), text_at)
+        return self.compare(node.operator, a, b, node.position)
+
+    def _is_null(self, node: algebra.IsNull) -> Expr:
+        bound = self.bind(node.operand)
+        return typed.Const(BOOL, 0, "TRUE", True) if bound.type.kind == "null" else typed.is_null(bound)
+
+    def _member(self, node: algebra.Member) -> Expr:
+        subject = self.bind(node.operand)
+        return typed.disjunction(
+            [self.compare("=", subject, self.bind(item), item.position) for item in node.items]
+        )
+
+    def _case(self, node: algebra.Case) -> Expr:
+        tests = [self.truth(test) for test, _ in node.whens]
+        values = [self.bind(value) for _, value in node.whens] + [self.bind(node.otherwise)]
+        kind, values = self._unify(values, "CASE", node.position)
+        pairs = tuple(zip(tests, values[:-1], strict=True))
+        text = "CASE " + " ".join(f"WHEN {t.text} THEN {v.text}" for t, v in pairs)
+        return typed.Case(
+            kind, _sides(tests + values), f"{text} ELSE {values[-1].text} END", pairs, values[-1]
+        )
+
+    def _extreme(self, node: algebra.Extreme) -> Expr:
+        name = "greatest" if node.greatest else "least"
+        kind, values = self._unify([self.bind(part) for part in node.parts], name, node.position)
+        text = f"{name}({', '.join(v.text for v in values)})"
+        return typed.Extreme(kind, _sides(values), text, node.greatest, tuple(values))
+
+    def _checked_arithmetic(self, node: algebra.Arithmetic) -> Expr:
+        try:
+            return self._arithmetic(node)
+        except typed.TooLargeError as error:
+            raise refusal("condition computes a constant of more than a thousand digits {at}; expected a smaller "
+                          "one; simplify it", node.position) from error  # fmt: skip
 
     # ---- leaves
 
@@ -124,15 +137,24 @@ class Binder:
             if len(similar) == 1 and not node.quoted:
                 name = similar[0]
             elif len(similar) > 1:
-                fail(f"condition names {alias}.{name} {{at}}, which fits {', '.join(similar)}; "
-                     f'expected one column; quote the name: {alias}."{similar[0]}"', node.position)  # fmt: skip
+                raise refusal(
+                    f"condition names {alias}.{name} {{at}}, which fits {', '.join(similar)}; "
+                    f'expected one column; quote the name: {alias}."{similar[0]}"',
+                    node.position,
+                )
             else:
                 shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") or "no columns"
-                fail(f"condition names {alias}.{name} {{at}}, which the {('left', 'right')[node.side]} stream lacks; "
-                     f"expected one of: {shown}; check the spelling", node.position)  # fmt: skip
+                raise refusal(
+                    f"condition names {alias}.{name} {{at}}, which the {('left', 'right')[node.side]} stream lacks; "
+                    f"expected one of: {shown}; check the spelling",
+                    node.position,
+                )
         if names.count(name) > 1:
-            fail(f"condition names {alias}.{name} {{at}}, which occurs {names.count(name)} times in the stream; "
-                 "expected unique column names; rename one", node.position)  # fmt: skip
+            raise refusal(
+                f"condition names {alias}.{name} {{at}}, which occurs {names.count(name)} times in the stream; "
+                "expected unique column names; rename one",
+                node.position,
+            )
         key = (node.side, name)
         if key not in self.columns:
             arrow = schema.field(name).type
@@ -146,26 +168,35 @@ class Binder:
         if kind == "time":
             clock = moments.parse_clock(text)
             if clock is None:
-                self._bad_moment(text, "a time such as 12:30:00", position)
+                raise self._bad_moment(text, "a time such as 12:30:00", position)
             return typed.linear([], Fraction(clock), "time")
         stamp = moments.parse_stamp(text)
         if stamp is None:
-            self._bad_moment(text, "a date or time such as 2024-01-31 or 2024-01-31 12:30:00", position)
+            raise self._bad_moment(text, "a date or time such as 2024-01-31 or 2024-01-31 12:30:00", position)
         instant, zoned = stamp
         if kind == "date" and other is None and instant % moments.DAY:
-            self._bad_moment(text, "a date such as 2024-01-31", position)
+            raise self._bad_moment(text, "a date such as 2024-01-31", position)
         wanted = kind == "timestamptz"
         if wanted and not zoned:
-            fail(f"condition holds the time {text!r} without a zone {{at}}; expected one, as the other side has "
-                 f"one; add an offset, for example '2024-01-31 12:30:00+00:00'", position)  # fmt: skip
+            raise refusal(
+                f"condition holds the time {text!r} without a zone {{at}}; expected one, as the other side has "
+                f"one; add an offset, for example '2024-01-31 12:30:00+00:00'",
+                position,
+            )
         if zoned and not wanted:
-            fail(f"condition holds the time {text!r} with a zone {{at}}; expected none, as the other side has none; "
-                 "drop the zone", position)  # fmt: skip
+            raise refusal(
+                f"condition holds the time {text!r} with a zone {{at}}; expected none, as the other side has none; "
+                "drop the zone",
+                position,
+            )
         return typed.linear([], Fraction(instant), "timestamp" if kind == "timestamptz" else kind, zoned)
 
-    def _bad_moment(self, text: str, expected: str, position: int) -> NoReturn:
-        fail(f"condition holds {text!r} {{at}} next to a date or time; expected {expected}; "
-             "check the spelling", position)  # fmt: skip
+    def _bad_moment(self, text: str, expected: str, position: int) -> ConditionError:
+        return refusal(
+            f"condition holds {text!r} {{at}} next to a date or time; expected {expected}; "
+            "check the spelling",
+            position,
+        )
 
     def _adapt(self, a: Expr, b: Expr, position: int) -> tuple[Expr, Expr]:
         """Read a string literal as the temporal type of its neighbour."""
@@ -180,7 +211,8 @@ class Binder:
 
     # ---- arithmetic
 
-    def _negate(self, x: Expr, position: int) -> Expr:
+    def _negate(self, node: algebra.Negate) -> Expr:
+        x = self.bind(node.operand)
         if x.type.kind == "null":
             return x
         if x.type.kind == "float":
@@ -191,10 +223,14 @@ class Binder:
             terms, constant = typed.as_terms(x)
             literal = isinstance(x, typed.Linear) and x.literal
             return typed.linear([(a, -c) for a, c in terms], -constant, x.type.kind, literal=literal)
-        fail(f"condition negates {x.text} ({x.type.name}) {{at}}; expected a number or a duration; "
-             "remove the sign", position)  # fmt: skip
+        raise refusal(
+            f"condition negates {x.text} ({x.type.name}) {{at}}; expected a number or a duration; "
+            "remove the sign",
+            node.position,
+        )
 
-    def _absolute(self, x: Expr, position: int) -> Expr:
+    def _absolute(self, node: algebra.Absolute) -> Expr:
+        x = self.bind(node.operand)
         if x.type.kind == "null":
             return x
         if x.type.kind == "float":
@@ -206,8 +242,11 @@ class Binder:
             top = None if low is None or high is None else max(abs(low), abs(high))
             kind = exact_type(x.type.kind, x.type.unit, None if top is None else 0, top)
             return typed.Absolute(kind, x.sides, f"abs({x.text})", x)
-        fail(f"condition takes abs of {x.text} ({x.type.name}) {{at}}; expected a number or a duration; "
-             "cast it, for example CAST(... AS DOUBLE)", position)  # fmt: skip
+        raise refusal(
+            f"condition takes abs of {x.text} ({x.type.name}) {{at}}; expected a number or a duration; "
+            "cast it, for example CAST(... AS DOUBLE)",
+            node.position,
+        )
 
     def _arithmetic(self, node: algebra.Arithmetic) -> Expr:
         operator, position = node.operator, node.position
@@ -236,12 +275,15 @@ class Binder:
             text = f"{typed.wrap(a)} % {typed.wrap(b)}"
             return typed.Remainder(kind_, a.sides | b.sides, text, a, b, scales)
         if {a.type.zoned, b.type.zoned} == {True, False} and {a.type.kind, b.type.kind} <= _TEMPORAL:
-            self._zones(a, b, position)
+            raise self._zones(a, b, position)
         hint = "write an INTERVAL, for example INTERVAL '5 minutes'" if (
             {a.type.kind, b.type.kind} & {"date", "timestamp", "duration", "time"}
         ) else f"cast one side, for example CAST({a.text} AS {_CAST_HINT.get(b.type.kind, 'DOUBLE')})"  # fmt: skip
-        fail(f"condition computes {a.text} ({a.type.name}) {operator} {b.text} ({b.type.name}) {{at}}; "
-             f"expected types that SQL can combine; {hint}", position)  # fmt: skip
+        raise refusal(
+            f"condition computes {a.text} ({a.type.name}) {operator} {b.text} ({b.type.name}) {{at}}; "
+            f"expected types that SQL can combine; {hint}",
+            position,
+        )
 
     def _sum(self, operator: str, a: Expr, b: Expr, kind: str) -> Expr:
         (terms, constant), (others, offset) = typed.as_terms(a), typed.as_terms(b)
@@ -275,9 +317,12 @@ class Binder:
         if isinstance(x, typed.Linear) and not x.terms:
             try:
                 return typed.float_literal(float(x.constant))
-            except OverflowError:
-                fail("condition uses a number beyond the range of doubles next to a float {at}; "
-                     "expected at most 1.8e308; write a smaller one", position)  # fmt: skip
+            except OverflowError as error:
+                raise refusal(
+                    "condition uses a number beyond the range of doubles next to a float {at}; "
+                    "expected at most 1.8e308; write a smaller one",
+                    position,
+                ) from error
         return typed.ToFloat(FLOAT, x.sides, x.text, x)
 
     def _float_operation(self, operator: str, a: Expr, b: Expr) -> Expr:
@@ -306,7 +351,7 @@ class Binder:
             return typed.compare(operator, a, b, "float" if a.type.kind == b.type.kind else "mixed")
         if kinds <= _TEMPORAL:
             if a.type.zoned != b.type.zoned:
-                self._zones(a, b, position)
+                raise self._zones(a, b, position)
             return typed.compare(operator, a, b, "exact")
         if kinds in ({"bool"}, {"duration"}, {"time"}):
             return typed.compare(operator, a, b, "exact")
@@ -318,8 +363,11 @@ class Binder:
         hint = f"cast one side, for example CAST({a.text} AS {_CAST_HINT.get(b.type.kind, 'VARCHAR')})"
         if "other" in kinds:
             hint = "take plain columns out of nested ones before the join"
-        fail(f"condition compares {a.text} ({a.type.name}) with {b.text} ({b.type.name}) {{at}}; "
-             f"expected two types that SQL compares; {hint}", position)  # fmt: skip
+        raise refusal(
+            f"condition compares {a.text} ({a.type.name}) with {b.text} ({b.type.name}) {{at}}; "
+            f"expected two types that SQL compares; {hint}",
+            position,
+        )
 
     def _literal_as_float(self, x: Expr) -> Expr:
         if isinstance(x, typed.Linear) and not x.terms and x.literal:
@@ -331,10 +379,13 @@ class Binder:
                 return typed.float_literal(nearest)
         return x
 
-    def _zones(self, a: Expr, b: Expr, position: int) -> NoReturn:
-        fail(f"condition combines {a.text} ({a.type.name}) with {b.text} ({b.type.name}) {{at}}, one with a time zone "
-             "and one without; expected both or neither; cast one before the join, for example with "
-             "AT TIME ZONE 'UTC'", position)  # fmt: skip
+    def _zones(self, a: Expr, b: Expr, position: int) -> ConditionError:
+        return refusal(
+            f"condition combines {a.text} ({a.type.name}) with {b.text} ({b.type.name}) {{at}}, one with a time zone "
+            "and one without; expected both or neither; cast one before the join, for example with "
+            "AT TIME ZONE 'UTC'",
+            position,
+        )
 
     # ---- choices and functions
 
@@ -355,7 +406,9 @@ class Binder:
         ):  # fmt: skip
             present = [value for value in values if value.type.kind != "null"]
             if len({value.type.zoned for value in present}) > 1:
-                self._zones(present[0], next(v for v in present if v.type.zoned != present[0].type.zoned), position)
+                raise self._zones(
+                    present[0], next(v for v in present if v.type.zoned != present[0].type.zoned), position
+                )
             unit = typed.fraction_gcd([value.type.unit for value in present])
             lows, highs = [], []
             for value in present:
@@ -370,14 +423,16 @@ class Binder:
             kind = next(value.type for value in values if value.type.kind != "null")
         else:
             names = ", ".join(f"{value.text} ({value.type.name})" for value in values[:4])
-            fail(f"condition mixes {names} in {what} {{at}}; expected outcomes of one type; cast them", position)
+            raise refusal(
+                f"condition mixes {names} in {what} {{at}}; expected outcomes of one type; cast them",
+                position,
+            )
         return kind, [typed.null_literal(kind) if v.type.kind == "null" else v for v in values]
 
     def _call(self, node: algebra.Call) -> Expr:
         arguments = [self.bind(argument) for argument in node.arguments]
-        if node.name in ("cast DOUBLE", "cast FLOAT") and arguments[0].type.kind in ("int", "decimal"):
-            if node.name == "cast DOUBLE":
-                return self.as_float(arguments[0], node.position)
+        if node.name == "cast DOUBLE" and arguments[0].type.kind in ("int", "decimal"):
+            return self.as_float(arguments[0], node.position)
         if node.name in ("floor", "ceil") and len(arguments) == 1 and arguments[0].type.kind == "int":
             return arguments[0]
         if node.name in _DOUBLE_FUNCTIONS:
@@ -392,8 +447,11 @@ class Binder:
             if literal is None:
                 travels = sql_type(argument.type)
                 if travels is None:
-                    fail(f"condition passes {argument.text} ({argument.type.name}) to {node.name} {{at}}; expected a "
-                         "number, text, boolean, date or timestamp; convert it before the join", node.position)  # fmt: skip
+                    raise refusal(
+                        f"condition passes {argument.text} ({argument.type.name}) to {node.name} {{at}}; expected a "
+                        "number, text, boolean, date or timestamp; convert it before the join",
+                        node.position,
+                    )
                 literal = f"c{len(types)}"
                 types.append(travels)
             names.append(literal)
@@ -401,10 +459,22 @@ class Binder:
             arrow = sql_engine.result_type(node.template.format(*names), types)
         except ValueError as error:
             shown = ", ".join(f"{x.text} ({x.type.name})" for x in arguments)
-            fail(f"condition cannot apply {node.name} to {shown} {{at}}; expected types it takes; "
-                 f"the SQL engine says: {error}", node.position)  # fmt: skip
+            raise refusal(
+                f"condition cannot apply {node.name} to {shown} {{at}}; expected types it takes; "
+                f"the SQL engine says: {error}",
+                node.position,
+            ) from error
         text = node.template.format(*(x.text for x in arguments)).replace("TRY_CAST(", "CAST(")
         return typed.Call(from_arrow(arrow), _sides(arguments), text, node.template, tuple(arguments), arrow)
+
+
+_RULES: dict[type[algebra.Node], str] = {
+    algebra.Column: "_column", algebra.Number: "_number", algebra.Text: "_text", algebra.Truth: "_truth_literal",
+    algebra.Moment: "_typed_moment", algebra.Span: "_span", algebra.Negate: "_negate", algebra.Absolute: "_absolute",
+    algebra.Arithmetic: "_checked_arithmetic", algebra.Compare: "_compare", algebra.All: "_all",
+    algebra.AnyOf: "_any", algebra.Negation: "_not", algebra.IsNull: "_is_null", algebra.Member: "_member",
+    algebra.Case: "_case", algebra.Extreme: "_extreme", algebra.Call: "_call",
+}  # fmt: skip
 
 
 def _sides(nodes: list[Expr]) -> int:
@@ -420,7 +490,7 @@ def _operand(node: Expr, operator: str, right: bool) -> str:
         if (inner and not outer) or (right and not (outer and not inner)):
             return f"({node.text})"
         return node.text
-    return typed.wrap(node) if isinstance(node, typed.ToFloat) is False else typed.wrap(node.operand)
+    return typed.wrap(node.operand if isinstance(node, typed.ToFloat) else node)
 
 
 def _sum_kind(operator: str, a: Type, b: Type) -> str | None:
@@ -433,9 +503,9 @@ def _sum_kind(operator: str, a: Type, b: Type) -> str | None:
         return "timestamp"
     if operator == "+" and a.kind == "duration" and b.kind in _TEMPORAL:
         return "timestamp"
-    if operator == "-" and a.zoned == b.zoned:
-        if {a.kind, b.kind} <= _TEMPORAL or a.kind == b.kind == "time":
-            return "duration"
+    both_temporal = {a.kind, b.kind} <= _TEMPORAL or a.kind == b.kind == "time"
+    if operator == "-" and a.zoned == b.zoned and both_temporal:
+        return "duration"
     return None
 
 
@@ -452,5 +522,9 @@ def _fold(node: Expr) -> Expr:
     empty = pa.RecordBatch.from_arrays([pa.nulls(1)], names=["_"])
     with np.errstate(all="ignore"):
         data, valid = evaluate(node, Frame(empty, empty))
-    value = None if valid is not None and not np.broadcast_to(valid, (1,))[0] else bool(np.broadcast_to(data, (1,))[0])
+    value = (
+        None
+        if valid is not None and not np.broadcast_to(valid, (1,))[0]
+        else bool(np.broadcast_to(data, (1,))[0])
+    )
     return typed.Const(BOOL, 0, "NULL" if value is None else str(value).upper(), value)

@@ -16,11 +16,12 @@ import pyarrow.types as pat
 
 from slidejoin.condition.types import I64_MAX
 
-_INTEGERS = {
+_PLAIN = {
     pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
     pa.uint8(): np.uint8, pa.uint16(): np.uint16, pa.uint32(): np.uint32, pa.uint64(): np.uint64,
     pa.float16(): np.float16, pa.float32(): np.float32, pa.float64(): np.float64,
-    pa.date32(): np.int32, pa.date64(): np.int64,
+    pa.date32(): np.int32, pa.date64(): np.int64, pa.time32("s"): np.int32, pa.time32("ms"): np.int32,
+    pa.time64("us"): np.int64, pa.time64("ns"): np.int64,
 }  # fmt: skip
 
 
@@ -40,7 +41,9 @@ def validity(array: pa.Array) -> np.ndarray | None:
         return np.asarray(array.is_valid())
     start, count = array.offset, len(array)
     first = start >> 3
-    bits = np.unpackbits(np.frombuffer(buffer, np.uint8, ((start + count + 7) >> 3) - first, first), bitorder="little")
+    bits = np.unpackbits(
+        np.frombuffer(buffer, np.uint8, ((start + count + 7) >> 3) - first, first), bitorder="little"
+    )
     skip = start & 7
     return bits[skip : skip + count].view(np.bool_)
 
@@ -58,40 +61,42 @@ def raw(array: pa.Array, dtype: Any) -> np.ndarray:
 def read(array: pa.Array) -> Value:
     """Values of any array whose type a condition can use."""
     kind = array.type
-    dtype = _INTEGERS.get(kind)
+    dtype = _PLAIN.get(kind)
+    if dtype is None and (pat.is_timestamp(kind) or pat.is_duration(kind)):
+        dtype = np.int64
     if dtype is not None:
         data = raw(array, dtype)
-        if dtype is np.int64 or dtype is np.float64:
-            return Value(data, validity(array))
         if dtype is np.uint64:
-            valid = validity(array)
-            if len(data) and data.max() > I64_MAX:
-                return Value(data.astype(object), valid)
-            return Value(data.view(np.int64), valid)
-        return Value(data.astype(np.float64 if data.dtype.kind == "f" else np.int64), validity(array))
-    if pat.is_timestamp(kind) or pat.is_duration(kind) or pat.is_time64(kind):
-        return Value(raw(array, np.int64), validity(array))
-    if pat.is_time32(kind):
-        return Value(raw(array, np.int32).astype(np.int64), validity(array))
+            data = data.astype(object) if len(data) and data.max() > I64_MAX else data.view(np.int64)
+        elif dtype is not np.int64 and dtype is not np.float64:
+            data = data.astype(np.float64 if data.dtype.kind == "f" else np.int64)
+        return Value(data, validity(array))
     if pat.is_boolean(kind):
         return Value(_booleans(array), validity(array))
     if pat.is_decimal(kind):
         return Value(_decimals(array), validity(array))
+    plain = _plain(array)
+    if plain is not None:
+        return read(plain)
+    if not (pat.is_large_string(kind) or pat.is_large_binary(kind)):
+        return Value(np.zeros(len(array), np.int64), validity(array))  # nested: only IS NULL looks at it
+    return Value(array, validity(array))
+
+
+def _plain(array: pa.Array) -> pa.Array | None:
+    """Without dictionary, runs, extension or a rarer layout of strings; None if it is plain already."""
+    kind = array.type
     if pat.is_dictionary(kind):
-        return read(array.dictionary_decode())
+        return array.dictionary_decode()
     if pat.is_run_end_encoded(kind):
-        return read(pc.run_end_decode(array))
+        return pc.run_end_decode(array)
     if isinstance(array, pa.ExtensionArray):
-        return read(array.storage)
+        return array.storage
     if pat.is_string(kind) or pat.is_string_view(kind):
-        array = array.cast(pa.large_string())
-        return Value(array, validity(array))
+        return array.cast(pa.large_string())
     if pat.is_binary(kind) or pat.is_binary_view(kind) or pat.is_fixed_size_binary(kind):
-        array = array.cast(pa.large_binary())
-        return Value(array, validity(array))
-    if pat.is_large_string(kind) or pat.is_large_binary(kind):
-        return Value(array, validity(array))
-    return Value(np.zeros(len(array), np.int64), validity(array))  # nested: only IS NULL looks at it
+        return array.cast(pa.large_binary())
+    return None
 
 
 def _booleans(array: pa.Array) -> np.ndarray:
@@ -99,7 +104,9 @@ def _booleans(array: pa.Array) -> np.ndarray:
     if buffer is None or count == 0:
         return np.zeros(count, np.bool_)
     first = start >> 3
-    bits = np.unpackbits(np.frombuffer(buffer, np.uint8, ((start + count + 7) >> 3) - first, first), bitorder="little")
+    bits = np.unpackbits(
+        np.frombuffer(buffer, np.uint8, ((start + count + 7) >> 3) - first, first), bitorder="little"
+    )
     skip = start & 7
     return bits[skip : skip + count].view(np.bool_)
 
@@ -112,7 +119,9 @@ def _decimals(array: pa.Array) -> np.ndarray:
     buffer, count = array.buffers()[1], len(array)
     if buffer is None or count == 0:
         return np.zeros(count, np.int64)
-    limbs = np.frombuffer(buffer, np.int64, count * (width // 8), array.offset * width).reshape(count, width // 8)
+    limbs = np.frombuffer(buffer, np.int64, count * (width // 8), array.offset * width).reshape(
+        count, width // 8
+    )
     low = limbs[:, 0]
     sign = low >> 63
     if array.type.precision <= 18 or all((limbs[:, i] == sign).all() for i in range(1, width // 8)):

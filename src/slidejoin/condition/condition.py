@@ -9,7 +9,7 @@ import pyarrow as pa
 from slidejoin.condition import algebra
 from slidejoin.condition.bind import Binder
 from slidejoin.condition.branch import BoundCondition
-from slidejoin.condition.parse import fail, parse_text
+from slidejoin.condition.parse import parse_text, refusal
 from slidejoin.errors import ConditionError
 
 
@@ -24,7 +24,9 @@ class Condition:
     def columns(self, side: int) -> frozenset[str]:
         """Names of the columns of one side (0 left, 1 right) as written in the text."""
         return frozenset(
-            node.name for node in algebra.walk(self.tree) if isinstance(node, algebra.Column) and node.side == side
+            node.name
+            for node in algebra.walk(self.tree)
+            if isinstance(node, algebra.Column) and node.side == side
         )
 
     def bind(self, left: pa.Schema, right: pa.Schema) -> BoundCondition:
@@ -33,8 +35,10 @@ class Condition:
         try:
             expression = binder.condition(self.tree)
             return BoundCondition(self.text, expression, (left, right))
-        except RecursionError:
-            fail("condition nests too deeply {at}; expected a flatter one; compute parts before the join", 0)
+        except RecursionError as error:
+            raise refusal(
+                "condition nests too deeply {at}; expected a flatter one; compute parts before the join", 0
+            ) from error
 
     def describe(self) -> str:
         """The parts of the condition that are joined by AND, and which streams each one reads."""
@@ -48,7 +52,9 @@ class Condition:
                 role = f"{('left', 'right')[next(iter(sides))]} filter"
             names = sorted({f"{self.aliases[n.side]}.{n.name}" for n in algebra.walk(part)
                             if isinstance(n, algebra.Column)})  # fmt: skip
-            lines.append(f"{role:<12} part {number + 1} at position {starts[number]}: {', '.join(names) or 'no columns'}")
+            lines.append(
+                f"{role:<12} part {number + 1} at position {starts[number]}: {', '.join(names) or 'no columns'}"
+            )
         return "\n".join(lines)
 
 
@@ -59,9 +65,12 @@ def parse(text: str, aliases: tuple[str, str] = ("l", "r")) -> Condition:
     frozenset({'y'})
     """
     if not isinstance(text, str):
-        raise ConditionError(f"condition is a {type(text).__name__}; expected text; for example 'l.x < r.y'", 0)
+        raise ConditionError(
+            f"condition is a {type(text).__name__}; expected text; for example 'l.x < r.y'", 0
+        )
     if aliases[0].lower() == aliases[1].lower():
         raise ConditionError(
-            f"aliases {aliases[0]!r} and {aliases[1]!r} are the same; expected two names; for example ('l', 'r')", 0
+            f"aliases {aliases[0]!r} and {aliases[1]!r} are the same; expected two names; for example ('l', 'r')",
+            0,
         )
     return Condition(text, (aliases[0], aliases[1]), parse_text(text, (aliases[0], aliases[1])))

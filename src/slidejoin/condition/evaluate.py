@@ -99,9 +99,9 @@ def combine(parts: list[tuple[Any, int, Type | None]], offset: int) -> Any:
     for data, k, _ in parts:
         if k == 0:
             continue
-        if wide and isinstance(data, np.ndarray) and data.dtype != object:
-            data = data.astype(object)
-        term = data if k == 1 else data * k
+        widen = wide and isinstance(data, np.ndarray) and data.dtype != object
+        term = data.astype(object) if widen else data
+        term = term if k == 1 else term * k
         if first:
             total = term + offset if offset else term
             first = False
@@ -252,12 +252,16 @@ def _absolute(node: typed.Absolute, frame: Frame) -> Value:
     if not node.type.exact:
         return Value(np.abs(value.data), value.valid)
     data = ticks(value)
-    if isinstance(data, np.ndarray) and data.dtype != object and limits(data, node.operand.type)[0] <= I64_MIN:
+    if (
+        isinstance(data, np.ndarray)
+        and data.dtype != object
+        and limits(data, node.operand.type)[0] <= I64_MIN
+    ):
         data = data.astype(object)
     return Value(abs(data), value.valid)
 
 
-def _float_literal(node: typed.FloatLit, frame: Frame) -> Value:
+def _float_literal(node: typed.FloatLit, _: Frame) -> Value:
     return Value(node.value, None)
 
 
@@ -288,7 +292,7 @@ def _float_negation(node: typed.FloatNeg, frame: Frame) -> Value:
     return Value(-value.data, value.valid)
 
 
-def _bytes_literal(node: typed.BytesLit, frame: Frame) -> Value:
+def _bytes_literal(node: typed.BytesLit, _: Frame) -> Value:
     if node.type.kind == "string":
         return Value(pa.scalar(node.value.decode("utf-8"), pa.large_string()), None)
     return Value(pa.scalar(node.value, pa.large_binary()), None)
@@ -355,7 +359,7 @@ def sql_type(kind: Type) -> pa.DataType | None:
 
 def to_arrow(node: Expr, value: Value, count: int) -> pa.Array:
     """Values as an Arrow array of ``sql_type``; what does not fit becomes NULL."""
-    target = sql_type(node.type)
+    target: Any = sql_type(node.type)
     data, valid = value
     if isinstance(data, pa.Scalar):
         return pa.array([data.as_py()] * count, data.type)
@@ -399,7 +403,11 @@ def _select(kind: Type, chosen: np.ndarray, yes: Value, no: Value, count: int) -
     if kind.kind in ("string", "binary"):
         target = pa.large_string() if kind.kind == "string" else pa.large_binary()
         result = pc.if_else(pa.array(chosen), yes.data, no.data)
-        result = result.cast(target) if isinstance(result, pa.Array) else pa.array([result.as_py()] * count, target)
+        result = (
+            result.cast(target)
+            if isinstance(result, pa.Array)
+            else pa.array([result.as_py()] * count, target)
+        )
         return Value(result, None if result.null_count == 0 else np.asarray(result.is_valid()))
     a, b = yes.data, no.data
     if any(isinstance(x, np.ndarray) and x.dtype == object for x in (a, b)) or any(
@@ -476,7 +484,9 @@ def _comparison(node: typed.Compare, frame: Frame) -> Value:
         if node.left.type.exact:
             result = compare_mixed(node.operator, ticks(left), node.left.type.unit, right.data)
         else:
-            result = compare_mixed(typed.FLIPPED[node.operator], ticks(right), node.right.type.unit, left.data)
+            result = compare_mixed(
+                typed.FLIPPED[node.operator], ticks(right), node.right.type.unit, left.data
+            )
     else:
         return Value(_compare_bytes(node.operator, left.data, right.data, frame.count), valid)
     if np.ndim(result) == 0:

@@ -145,7 +145,7 @@ def threshold(steps: tuple[Step, ...], operator: str, operands: list[Any], targe
 
     def lower(key: np.ndarray, inputs: list[Any], goal: Any) -> np.ndarray:
         value = apply(steps, key, inputs)
-        truth = simple(value, goal) if finite else compare_floats(operator, value, goal)
+        truth: np.ndarray = simple(value, goal) if finite else compare_floats(operator, value, goal)
         return truth if low_is_true else ~truth
 
     if finite:
@@ -160,7 +160,7 @@ def threshold(steps: tuple[Step, ...], operator: str, operands: list[Any], targe
     if not finite:
         np.clip(neighbour, -FLOAT_MAX, FLOAT_MAX, out=neighbour)
     at_neighbour = lower(to_floats(neighbour), operands, target)
-    result = start - ~at_guess
+    result: np.ndarray = start - ~at_guess
     wrong = at_guess == at_neighbour
     if wrong.any():
         rows = np.flatnonzero(wrong)

@@ -178,5 +178,3 @@ def _grouped(node: typed.Or) -> list[Expr]:
         whole = typed.disjunction(group)
         result.extend([whole] if slots_of(whole) <= MAX_SLOTS else group)
     return result
-
-

@@ -46,7 +46,8 @@ def to_floats(ordinals: np.ndarray) -> np.ndarray:
     bits = ordinals ^ sign
     bits -= sign
     bits |= sign & np.int64(I64_MIN)
-    return bits.view(np.float64)
+    result: np.ndarray = bits.view(np.float64)
+    return result
 
 
 def from_unsigned(values: np.ndarray) -> np.ndarray:
@@ -78,7 +79,8 @@ def _layout(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _words(starts: np.ndarray, lengths: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """Up to eight bytes from each start, zero beyond the length; the first byte lowest."""
-    return windows[starts].astype(np.uint64, copy=False) & _MASKS[np.minimum(lengths, 8)]
+    words: np.ndarray = windows[starts].astype(np.uint64, copy=False) & _MASKS[np.minimum(lengths, 8)]
+    return words
 
 
 def prefixes(array: pa.Array) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import NoReturn
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -29,15 +29,40 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
 }  # fmt: skip
 
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 # Deterministic scalar functions only. Left out on purpose: random, now and their kin; repeat, lpad and rpad
 # (one short call can ask for gigabytes); anything that reads settings, files or sequences.
-_FUNCTION_CLASSES = ["Upper", "Lower", "Length", "Substring", "Trim", "Concat", "DPipe", "ConcatWs", "Replace", "Reverse", "Left", "Right", "StrPosition", "StartsWith", "EndsWith", "Contains", "Like", "ILike", "SimilarTo", "RegexpLike", "RegexpFullMatch", "RegexpReplace", "RegexpExtract", "Levenshtein", "Round", "Floor", "Ceil", "Trunc", "Sign", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Atan2", "Degrees", "Radians", "IntDiv", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Extract", "TimestampTrunc", "DateTrunc", "DateDiff", "TimestampDiff", "Year", "Month", "Day", "DayOfMonth", "DayOfWeek", "DayOfWeekIso", "DayOfYear", "Hour", "Minute", "Second", "Quarter", "Week", "WeekOfYear", "LastDay", "TimeToStr", "StrToTime", "TimeToUnix", "UnixToTime", "MD5", "SHA2", "Unicode", "Ascii", "Chr", "SplitPart", "IsNan", "IsInf", "Initcap", "JarowinklerSimilarity", "ByteLength", "Epoch", "EpochMs", "BitLength", "Translate", "Soundex"]
+_FUNCTION_CLASSES = _words("""
+    Upper Lower Length Substring Trim Concat DPipe ConcatWs Replace Reverse Left Right StrPosition
+    StartsWith EndsWith Contains Like ILike SimilarTo RegexpLike RegexpFullMatch RegexpReplace
+    RegexpExtract Levenshtein Round Floor Ceil Trunc Sign Sqrt Cbrt Ln Log Exp Pow Sin Cos Tan Asin Acos
+    Atan Atan2 Degrees Radians IntDiv BitwiseAnd BitwiseOr BitwiseXor BitwiseNot Extract TimestampTrunc
+    DateTrunc DateDiff TimestampDiff Year Month Day DayOfMonth DayOfWeek DayOfWeekIso DayOfYear Hour
+    Minute Second Quarter Week WeekOfYear LastDay TimeToStr StrToTime TimeToUnix UnixToTime MD5 SHA2
+    Unicode Ascii Chr SplitPart IsNan IsInf Initcap JarowinklerSimilarity ByteLength Epoch EpochMs
+    BitLength Translate Soundex
+""")
 _FUNCTIONS = tuple(getattr(exp, name) for name in _FUNCTION_CLASSES if hasattr(exp, name))
 _NAMED = frozenset(
-    ["jaccard", "jaro_similarity", "jaro_winkler_similarity", "hamming", "mismatches", "damerau_levenshtein", "ends_with", "suffix", "prefix", "contains", "epoch_ms", "epoch_us", "epoch_ns", "isfinite", "isinf", "isnan", "ltrim", "rtrim", "octet_length", "bit_length", "strlen", "strip_accents", "trunc", "even", "gcd", "lcm", "cot", "log2", "log10", "md5", "sha256", "ord", "unicode", "instr", "split_part", "regexp_full_match", "regexp_extract", "regexp_replace", "dayname", "monthname", "millisecond", "microsecond", "era", "century", "decade", "weekday", "yearweek", "isodow", "isoyear", "date_part", "datepart", "date_diff", "datediff", "date_sub", "datesub", "time_bucket", "translate", "reverse", "nfc_normalize", "format_bytes", "bit_count", "xor"]
+    _words("""
+    jaccard jaro_similarity jaro_winkler_similarity hamming mismatches damerau_levenshtein ends_with
+    suffix prefix contains epoch_ms epoch_us epoch_ns isfinite isinf isnan ltrim rtrim octet_length
+    bit_length strlen strip_accents trunc even gcd lcm cot log2 log10 md5 sha256 ord unicode instr
+    split_part regexp_full_match regexp_extract regexp_replace dayname monthname millisecond microsecond
+    era century decade weekday yearweek isodow isoyear date_part datepart date_diff datediff date_sub
+    datesub time_bucket translate reverse nfc_normalize format_bytes bit_count xor
+""")
 )
 _CAST_TYPES = frozenset(
-    ["TINYINT", "SMALLINT", "INT", "BIGINT", "INT128", "UTINYINT", "USMALLINT", "UINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN", "VARCHAR", "TEXT", "CHAR", "NVARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "DATETIME", "VARBINARY", "BINARY", "BLOB"]
+    _words("""
+    TINYINT SMALLINT INT BIGINT INT128 UTINYINT USMALLINT UINT UBIGINT FLOAT DOUBLE DECIMAL BOOLEAN
+    VARCHAR TEXT CHAR NVARCHAR DATE TIME TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ TIMESTAMP_S TIMESTAMP_MS
+    TIMESTAMP_NS DATETIME VARBINARY BINARY BLOB
+""")
 )
 _MOMENTS = {
     "DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp", "TIMESTAMPNTZ": "timestamp", "DATETIME": "timestamp",
@@ -55,41 +80,55 @@ _SPAN_ALIASES = {
 _SPAN_TEXT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 
 
-def fail(message: str, position: int) -> NoReturn:
-    """Raise a ConditionError; ``{at}`` in the message becomes ``at position N``."""
-    raise ConditionError(message.replace("{at}", f"at position {position}"), position)
+def refusal(message: str, position: int) -> ConditionError:
+    """The error to raise; ``{at}`` in the message becomes ``at position N``."""
+    return ConditionError(message.replace("{at}", f"at position {position}"), position)
 
 
 def parse_text(text: str, aliases: tuple[str, str]) -> Node:
     """Translate a condition, or raise ConditionError with the position of what is wrong."""
     guard.check(text)
+    trees: list[Any]
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
-    except ParseError as error:
-        detail = error.errors[0] if error.errors else {}
-        position = _offset(text, detail)
-        found = str(detail.get("highlight") or "").strip()
-        if found:
-            fail(f"condition cannot be read {{at}}, near {found[:40]!r}; expected an SQL condition; "
-                 "check operators, quotes and parentheses there", position)  # fmt: skip
-        fail("condition ends too early {at}; expected the rest of an SQL condition; "
-             "check operators, quotes and parentheses", position)  # fmt: skip
-    except SqlglotError as error:
-        fail("condition cannot be split into words {at}; expected closed quotes and comments; "
-             f"the reader says: {str(error).splitlines()[0][:120]}", len(text))  # fmt: skip
-    except RecursionError:
-        fail("condition nests too deeply {at}; expected a flatter one; remove redundant parentheses", 0)
-    if len(trees) != 1:
-        position = text.find(";") if len(trees) > 1 else 0
-        fail(f"condition holds {len(trees)} statements {{at}}; expected exactly one condition; "
-             "join with AND instead of ';'", max(position, 0))  # fmt: skip
-    try:
+        if len(trees) != 1:
+            raise refusal(
+                f"condition holds {len(trees)} statements {{at}}; expected exactly one condition; "
+                "join with AND instead of ';'",
+                max(text.find(";"), 0),
+            )
         return _Translator(text, aliases).node(trees[0])
+    except ParseError as error:
+        raise _unreadable(text, error.errors[0] if error.errors else {}) from error
+    except SqlglotError as error:
+        raise refusal(
+            "condition cannot be split into words {at}; expected closed quotes and comments; "
+            f"the reader says: {str(error).splitlines()[0][:120]}",
+            len(text),
+        ) from error
     except RecursionError:
-        fail("condition nests too deeply {at}; expected a flatter one; remove redundant parentheses", 0)
+        raise refusal(
+            "condition nests too deeply {at}; expected a flatter one; remove redundant parentheses", 0
+        ) from None  # a thousand frames of context help nobody
 
 
-def _offset(text: str, detail: dict[str, object]) -> int:
+def _unreadable(text: str, detail: dict[str, Any]) -> ConditionError:
+    position = _offset(text, detail)
+    found = str(detail.get("highlight") or "").strip()
+    if found:
+        return refusal(
+            f"condition cannot be read {{at}}, near {found[:40]!r}; expected an SQL condition; "
+            "check operators, quotes and parentheses there",
+            position,
+        )
+    return refusal(
+        "condition ends too early {at}; expected the rest of an SQL condition; "
+        "check operators, quotes and parentheses",
+        position,
+    )
+
+
+def _offset(text: str, detail: dict[str, Any]) -> int:
     line, column = detail.get("line"), detail.get("col")
     if not isinstance(line, int) or not isinstance(column, int):
         return 0
@@ -104,7 +143,12 @@ def _start(node: exp.Expression) -> int | None:
         if not isinstance(current, exp.Expression):
             break
         if isinstance(current, exp.Column):
-            current = current.args.get("catalog") or current.args.get("db") or current.args.get("table") or current.this
+            current = (
+                current.args.get("catalog")
+                or current.args.get("db")
+                or current.args.get("table")
+                or current.this
+            )
             continue
         start = current.meta.get("start")
         if isinstance(start, int):
@@ -131,7 +175,10 @@ class _Translator:
         start = _start(tree)
         position = self.here = self.here if start is None else start
         if self.depth > MAX_DEPTH:
-            fail("condition nests too deeply {at}; expected a flatter one; compute parts before the join", position)
+            raise refusal(
+                "condition nests too deeply {at}; expected a flatter one; compute parts before the join",
+                position,
+            )
         self.depth += 1
         try:
             return self._translate(tree, position)
@@ -140,88 +187,100 @@ class _Translator:
 
     def _translate(self, tree: exp.Expression, position: int) -> Node:
         kind = type(tree)
-        if isinstance(tree, exp.And | exp.Or):
-            parts = tuple(self.node(part) for part in _flatten(tree, kind))
-            return algebra.All(position, parts) if kind is exp.And else algebra.AnyOf(position, parts)
         if kind in _COMPARISONS:
-            return algebra.Compare(position, _COMPARISONS[kind], self.node(tree.this), self.node(tree.expression))
+            return algebra.Compare(
+                position, _COMPARISONS[kind], self.node(tree.this), self.node(tree.expression)
+            )
         if kind in _ARITHMETIC:
             return self._chain(tree)
-        if isinstance(tree, exp.Neg):
-            return algebra.Negate(position, self.node(tree.this))
-        if isinstance(tree, exp.Not):
-            return algebra.Negation(position, self.node(tree.this))
-        if isinstance(tree, exp.Column):
-            return self._column(tree, position)
-        if isinstance(tree, exp.Literal):
-            return self._literal(tree, position)
-        if isinstance(tree, exp.Boolean):
-            return algebra.Truth(position, bool(tree.this))
-        if isinstance(tree, exp.Null):
-            return algebra.Truth(position, None)
-        if isinstance(tree, exp.Abs):
-            return algebra.Absolute(position, self.node(tree.this))
-        if isinstance(tree, exp.Between):
-            return self._between(tree, position)
-        if isinstance(tree, exp.In):
-            return self._member(tree, position)
-        if isinstance(tree, exp.Is):
-            return self._is(tree, position)
-        if isinstance(tree, exp.NullSafeEQ | exp.NullSafeNEQ):
-            same = _same(position, self.node(tree.this), self.node(tree.expression))
-            return same if isinstance(tree, exp.NullSafeEQ) else algebra.Negation(position, same)
-        if isinstance(tree, exp.Interval):
-            return self._interval(tree, position)
-        if isinstance(tree, exp.Cast):  # TryCast is a subclass
-            return self._cast(tree, position)
-        if isinstance(tree, exp.Case):
-            return self._case(tree, position)
-        if isinstance(tree, exp.If):
-            otherwise = tree.args.get("false")
-            return algebra.Case(
-                position,
-                ((self.node(tree.this), self.node(tree.args["true"])),),
-                self.node(otherwise) if otherwise else algebra.Truth(position, None),
-            )
-        if isinstance(tree, exp.Coalesce):
-            parts = (self.node(tree.this), *(self.node(part) for part in tree.expressions))
-            whens = tuple((algebra.Negation(p.position, algebra.IsNull(p.position, p)), p) for p in parts[:-1])
-            return algebra.Case(position, whens, parts[-1]) if whens else parts[0]
-        if isinstance(tree, exp.Nullif):
-            first, second = self.node(tree.this), self.node(tree.expression)
-            same = algebra.Compare(position, "=", first, second)
-            return algebra.Case(position, ((same, algebra.Truth(position, None)),), first)
-        if isinstance(tree, exp.Greatest | exp.Least):
-            parts = (self.node(tree.this), *(self.node(part) for part in tree.expressions))
-            return algebra.Extreme(position, isinstance(tree, exp.Greatest), parts)
-        if isinstance(tree, exp.Escape):
-            return self._escape(tree, position)
-        if isinstance(tree, _FUNCTIONS):
+        rule = _RULES.get(kind)
+        if rule is not None:
+            translated: Node = getattr(self, rule)(tree, position)
+            return translated
+        if isinstance(tree, _FUNCTIONS) or (
+            isinstance(tree, exp.Anonymous) and str(tree.this).lower() in _NAMED
+        ):
             return self._call(tree, position)
-        if isinstance(tree, exp.Anonymous) and str(tree.this).lower() in _NAMED:
-            return self._call(tree, position)
-        self._refuse(tree, position)
+        raise self._refusal(tree, position)
 
-    def _refuse(self, tree: exp.Expression, position: int) -> NoReturn:
+    def _connective(self, tree: exp.Expression, position: int) -> Node:
+        parts = tuple(self.node(part) for part in _flatten(tree, type(tree)))
+        return algebra.All(position, parts) if isinstance(tree, exp.And) else algebra.AnyOf(position, parts)
+
+    def _negate(self, tree: exp.Expression, position: int) -> Node:
+        return algebra.Negate(position, self.node(tree.this))
+
+    def _not(self, tree: exp.Expression, position: int) -> Node:
+        return algebra.Negation(position, self.node(tree.this))
+
+    def _truth(self, tree: exp.Expression, position: int) -> Node:
+        return algebra.Truth(position, bool(tree.this) if isinstance(tree, exp.Boolean) else None)
+
+    def _absolute(self, tree: exp.Expression, position: int) -> Node:
+        return algebra.Absolute(position, self.node(tree.this))
+
+    def _distinct(self, tree: exp.Expression, position: int) -> Node:
+        same = _same(position, self.node(tree.this), self.node(tree.expression))
+        return same if isinstance(tree, exp.NullSafeEQ) else algebra.Negation(position, same)
+
+    def _if(self, tree: exp.Expression, position: int) -> Node:
+        otherwise = tree.args.get("false")
+        last = self.node(otherwise) if otherwise else algebra.Truth(position, None)
+        return algebra.Case(position, ((self.node(tree.this), self.node(tree.args["true"])),), last)
+
+    def _coalesce(self, tree: exp.Expression, position: int) -> Node:
+        parts = (self.node(tree.this), *(self.node(part) for part in tree.expressions))
+        whens = tuple((algebra.Negation(p.position, algebra.IsNull(p.position, p)), p) for p in parts[:-1])
+        return algebra.Case(position, whens, parts[-1]) if whens else parts[0]
+
+    def _nullif(self, tree: exp.Expression, position: int) -> Node:
+        first, second = self.node(tree.this), self.node(tree.expression)
+        same = algebra.Compare(position, "=", first, second)
+        return algebra.Case(position, ((same, algebra.Truth(position, None)),), first)
+
+    def _extreme(self, tree: exp.Expression, position: int) -> Node:
+        parts = (self.node(tree.this), *(self.node(part) for part in tree.expressions))
+        return algebra.Extreme(position, isinstance(tree, exp.Greatest), parts)
+
+    def _refusal(self, tree: exp.Expression, position: int) -> ConditionError:
         if isinstance(tree, exp.Anonymous):
-            fail(f"condition calls {tree.this}() {{at}}; expected a deterministic scalar function "
-                 "such as abs, round, lower or date_trunc; compute it before the join", position)  # fmt: skip
+            return refusal(
+                f"condition calls {tree.this}() {{at}}; expected a deterministic scalar function "
+                "such as abs, round, lower or date_trunc; compute it before the join",
+                position,
+            )
         if isinstance(tree, exp.Star):
-            fail("condition uses * {at}; expected a column such as "
-                 f"{self.aliases[0]}.x; name the column", position)  # fmt: skip
+            return refusal(
+                f"condition uses * {{at}}; expected a column such as {self.aliases[0]}.x; name the column",
+                position,
+            )
         if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
-            fail("condition holds a subquery {at}; expected columns of the two streams only; "
-                 "push the other table as a stream or join it beforehand", position)  # fmt: skip
+            return refusal(
+                "condition holds a subquery {at}; expected columns of the two streams only; "
+                "push the other table as a stream or join it beforehand",
+                position,
+            )
         if isinstance(tree, exp.Placeholder | exp.Parameter):
-            fail("condition holds a parameter {at}; expected a literal; put the value into the text", position)
+            return refusal(
+                "condition holds a parameter {at}; expected a literal; put the value into the text", position
+            )
         if isinstance(tree, exp.AggFunc | exp.Window):
-            fail("condition aggregates {at}; expected an expression of one pair of rows; "
-                 "aggregate before or after the join", position)  # fmt: skip
+            return refusal(
+                "condition aggregates {at}; expected an expression of one pair of rows; "
+                "aggregate before or after the join",
+                position,
+            )
         if isinstance(tree, exp.Func):
-            fail(f"condition calls {tree.sql_name().lower()}() {{at}}; expected a deterministic scalar function "
-                 "such as abs, round, lower or date_trunc; compute it before the join", position)  # fmt: skip
-        fail(f"condition uses {type(tree).__name__} {{at}}; expected columns, literals, arithmetic, comparisons, "
-             "AND, OR, NOT and scalar functions; rewrite that part", position)  # fmt: skip
+            return refusal(
+                f"condition calls {tree.sql_name().lower()}() {{at}}; expected a deterministic scalar function "
+                "such as abs, round, lower or date_trunc; compute it before the join",
+                position,
+            )
+        return refusal(
+            f"condition uses {type(tree).__name__} {{at}}; expected columns, literals, arithmetic, comparisons, "
+            "AND, OR, NOT and scalar functions; rewrite that part",
+            position,
+        )
 
     def _chain(self, tree: exp.Expression) -> Node:
         steps: list[tuple[str, exp.Expression]] = []
@@ -233,8 +292,11 @@ class _Translator:
             steps.append((_ARITHMETIC[type(tree)], tree.expression))
             tree = tree.this
         if len(steps) > MAX_CHAIN:
-            fail(f"condition chains {len(steps)} operators {{at}}; expected at most {MAX_CHAIN}; "
-                 "compute the sum before the join", self.here)  # fmt: skip
+            raise refusal(
+                f"condition chains {len(steps)} operators {{at}}; expected at most {MAX_CHAIN}; "
+                "compute the sum before the join",
+                self.here,
+            )
         result = self.node(tree)
         for operator, right in reversed(steps):
             result = algebra.Arithmetic(result.position, operator, result, self.node(right))
@@ -243,19 +305,28 @@ class _Translator:
     def _column(self, tree: exp.Column, position: int) -> Node:
         name, table = tree.this, tree.args.get("table")
         if not isinstance(name, exp.Identifier):
-            self._refuse(name, position)
+            raise self._refusal(name, position)
         left, right = self.aliases
         if table is None:
-            fail(f"condition names column {name.this!r} without its stream {{at}}; expected {left}.{name.this} or "
-                 f"{right}.{name.this}; write the alias in front", position)  # fmt: skip
+            raise refusal(
+                f"condition names column {name.this!r} without its stream {{at}}; expected {left}.{name.this} or "
+                f"{right}.{name.this}; write the alias in front",
+                position,
+            )
         if tree.args.get("db") is not None:
-            fail(f"condition names {tree.sql()} {{at}}; expected alias.column with alias {left} or {right}; "
-                 "take fields out of a struct before the join", position)  # fmt: skip
+            raise refusal(
+                f"condition names {tree.sql()} {{at}}; expected alias.column with alias {left} or {right}; "
+                "take fields out of a struct before the join",
+                position,
+            )
         for side, alias in enumerate(self.aliases):
             if table.this == alias or (not table.args.get("quoted") and table.this.lower() == alias.lower()):
                 return algebra.Column(position, side, name.this, bool(name.args.get("quoted")))
-        fail(f"condition names stream {table.this!r} {{at}}; expected {left!r} or {right!r}; "
-             f"did you mean {left}.{name.this} or {right}.{name.this}?", position)  # fmt: skip
+        raise refusal(
+            f"condition names stream {table.this!r} {{at}}; expected {left!r} or {right!r}; "
+            f"did you mean {left}.{name.this} or {right}.{name.this}?",
+            position,
+        )
 
     def _literal(self, tree: exp.Literal, position: int) -> Node:
         if tree.is_string:
@@ -267,15 +338,23 @@ class _Translator:
         low = algebra.Compare(position, ">=", operand, self.node(tree.args["low"]))
         high = algebra.Compare(position, "<=", operand, self.node(tree.args["high"]))
         if tree.args.get("symmetric"):
-            fail("condition uses BETWEEN SYMMETRIC {at}; expected BETWEEN; write least() and greatest()", position)
+            raise refusal(
+                "condition uses BETWEEN SYMMETRIC {at}; expected BETWEEN; write least() and greatest()",
+                position,
+            )
         both = algebra.All(position, (low, high))
         return algebra.Negation(position, both) if tree.args.get("negate") else both
 
     def _member(self, tree: exp.In, position: int) -> Node:
         if tree.args.get("query") is not None or tree.args.get("unnest") is not None or not tree.expressions:
-            fail("condition holds IN without a list of values {at}; expected IN (a, b, ...); "
-                 "push the other table as a stream", position)  # fmt: skip
-        member = algebra.Member(position, self.node(tree.this), tuple(self.node(part) for part in tree.expressions))
+            raise refusal(
+                "condition holds IN without a list of values {at}; expected IN (a, b, ...); "
+                "push the other table as a stream",
+                position,
+            )
+        member = algebra.Member(
+            position, self.node(tree.this), tuple(self.node(part) for part in tree.expressions)
+        )
         return algebra.Negation(position, member) if tree.args.get("negate") else member
 
     def _is(self, tree: exp.Is, position: int) -> Node:
@@ -288,8 +367,11 @@ class _Translator:
             value = operand if right.this else algebra.Negation(position, operand)
             result = algebra.All(position, (present, value))
         else:
-            fail("condition uses IS with something else than NULL, TRUE or FALSE {at}; "
-                 "expected one of those; use = instead", position)  # fmt: skip
+            raise refusal(
+                "condition uses IS with something else than NULL, TRUE or FALSE {at}; "
+                "expected one of those; use = instead",
+                position,
+            )
         return algebra.Negation(position, result) if tree.args.get("negate") else result
 
     def _interval(self, tree: exp.Interval, position: int) -> Node:
@@ -300,8 +382,11 @@ class _Translator:
         if negative:
             quantity = quantity.this
         if not isinstance(quantity, exp.Literal) or (unit is not None and not isinstance(unit, exp.Var)):
-            fail("condition builds an INTERVAL from an expression {at}; expected a literal such as "
-                 "INTERVAL '5 minutes'; multiply one: l.n * INTERVAL '1 second'", position)  # fmt: skip
+            raise refusal(
+                "condition builds an INTERVAL from an expression {at}; expected a literal such as "
+                "INTERVAL '5 minutes'; multiply one: l.n * INTERVAL '1 second'",
+                position,
+            )
         text = str(quantity.this) + (f" {unit.this}" if unit is not None else "")
         total, end = Fraction(0), 0
         for match in _SPAN_TEXT.finditer(text):
@@ -310,8 +395,11 @@ class _Translator:
             end = match.end()
             total += Fraction(match.group(1)) * self._span_unit(match.group(2), position)
         if end != len(text) or not text.strip():
-            fail(f"condition holds INTERVAL {text!r} {{at}}; expected a number and a unit; "
-                 "for example INTERVAL '5 minutes'", position)  # fmt: skip
+            raise refusal(
+                f"condition holds INTERVAL {text!r} {{at}}; expected a number and a unit; "
+                "for example INTERVAL '5 minutes'",
+                position,
+            )
         return algebra.Span(position, -total if negative else total)
 
     def _span_unit(self, name: str, position: int) -> int:
@@ -322,10 +410,16 @@ class _Translator:
         if word in _SPANS:
             return _SPANS[word]
         if word in {"MONTH", "YEAR", "QUARTER", "DECADE", "CENTURY", "MON", "Y", "YR"}:
-            fail(f"condition holds an INTERVAL of {name.lower()} {{at}}; expected a fixed length (weeks to "
-                 "nanoseconds), as months and years differ in length; write days", position)  # fmt: skip
-        fail(f"condition holds an INTERVAL with unit {name!r} {{at}}; expected weeks, days, hours, minutes, seconds, "
-             "milliseconds, microseconds or nanoseconds; check the spelling", position)  # fmt: skip
+            raise refusal(
+                f"condition holds an INTERVAL of {name.lower()} {{at}}; expected a fixed length (weeks to "
+                "nanoseconds), as months and years differ in length; write days",
+                position,
+            )
+        raise refusal(
+            f"condition holds an INTERVAL with unit {name!r} {{at}}; expected weeks, days, hours, minutes, seconds, "
+            "milliseconds, microseconds or nanoseconds; check the spelling",
+            position,
+        )
 
     def _cast(self, tree: exp.Cast, position: int) -> Node:
         target = tree.args["to"]
@@ -335,8 +429,11 @@ class _Translator:
         if isinstance(tree.this, exp.Literal) and tree.this.is_string and kind == "INTERVAL":
             return self._interval(exp.Interval(this=tree.this), position)
         if kind not in _CAST_TYPES:
-            fail(f"condition casts to {target.sql(dialect='duckdb')} {{at}}; expected a plain type such as BIGINT, "
-                 "DOUBLE, DECIMAL(10, 2), VARCHAR, DATE or TIMESTAMP; cast before the join", position)  # fmt: skip
+            raise refusal(
+                f"condition casts to {target.sql(dialect='duckdb')} {{at}}; expected a plain type such as BIGINT, "
+                "DOUBLE, DECIMAL(10, 2), VARCHAR, DATE or TIMESTAMP; cast before the join",
+                position,
+            )
         sql = target.sql(dialect="duckdb")
         return algebra.Call(position, f"cast {sql}", f"TRY_CAST({{0}} AS {sql})", (self.node(tree.this),))
 
@@ -357,10 +454,13 @@ class _Translator:
         negated = isinstance(inner, algebra.Negation)
         call = inner.operand if isinstance(inner, algebra.Negation) else inner
         if not isinstance(call, algebra.Call) or call.name not in ("like", "ilike"):
-            self._refuse(tree, position)
+            raise self._refusal(tree, position)
         holes = len(call.arguments)
         call = algebra.Call(
-            position, call.name, f"{call.template} ESCAPE {{{holes}}}", (*call.arguments, self.node(tree.expression))
+            position,
+            call.name,
+            f"{call.template} ESCAPE {{{holes}}}",
+            (*call.arguments, self.node(tree.expression)),
         )
         return algebra.Negation(position, call) if negated else call
 
@@ -375,7 +475,7 @@ class _Translator:
                 return part.copy()
             if isinstance(part, exp.Var | exp.Identifier):
                 if not re.fullmatch(r"[A-Za-z_]{1,32}", str(part.this)):
-                    self._refuse(tree, position)
+                    raise self._refusal(tree, position)
                 return part.copy()
             arguments.append(self.node(part))
             return exp.column(f"__{len(arguments) - 1}__")
@@ -389,6 +489,19 @@ class _Translator:
         name = str(tree.this).lower() if isinstance(tree, exp.Anonymous) else type(tree).__name__.lower()
         call = algebra.Call(position, name, template, tuple(arguments))
         return algebra.Negation(position, call) if negated else call
+
+
+_RULES: dict[type[exp.Expression], str] = {
+    exp.And: "_connective", exp.Or: "_connective", exp.Neg: "_negate",
+    exp.Not: "_not", exp.Column: "_column", exp.Literal: "_literal",
+    exp.Boolean: "_truth", exp.Null: "_truth", exp.Abs: "_absolute",
+    exp.Between: "_between", exp.In: "_member", exp.Is: "_is",
+    exp.NullSafeEQ: "_distinct", exp.NullSafeNEQ: "_distinct",
+    exp.Interval: "_interval", exp.Cast: "_cast", exp.TryCast: "_cast",
+    exp.Case: "_case", exp.If: "_if", exp.Coalesce: "_coalesce",
+    exp.Nullif: "_nullif", exp.Greatest: "_extreme", exp.Least: "_extreme",
+    exp.Escape: "_escape",
+}  # fmt: skip
 
 
 def _flatten(tree: exp.Expression, kind: type[exp.Expression]) -> list[exp.Expression]:
@@ -417,10 +530,16 @@ def _same(position: int, left: Node, right: Node) -> Node:
 def _number(text: str, position: int) -> Fraction:
     match = re.fullmatch(r"(\d*\.?\d*)(?:[eE]([+-]?\d+))?", text)
     if not match or not any(c.isdigit() for c in match.group(1)):
-        fail(f"condition holds the number {text[:40]!r} {{at}}; expected digits such as 12, 0.5 or 1e6; "
-             "check the spelling", position)  # fmt: skip
+        raise refusal(
+            f"condition holds the number {text[:40]!r} {{at}}; expected digits such as 12, 0.5 or 1e6; "
+            "check the spelling",
+            position,
+        )
     exponent = match.group(2) or "0"
     if len(exponent) > 5 or abs(int(exponent)) > MAX_EXPONENT or len(text) > 2 * MAX_EXPONENT:
-        fail(f"condition holds the number {text[:40]} {{at}}; expected at most {MAX_EXPONENT} digits; "
-             "no column type holds such values", position)  # fmt: skip
+        raise refusal(
+            f"condition holds the number {text[:40]} {{at}}; expected at most {MAX_EXPONENT} digits; "
+            "no column type holds such values",
+            position,
+        )
     return Fraction(text)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.condition import access, ordinals, typed
-from slidejoin.condition.access import Constraint, Keys, Probe, Slots
+from slidejoin.condition.access import Constraint, Key, Keys, Probe, Slots
 from slidejoin.condition.predicate import Predicate
 from slidejoin.condition.typed import FLIPPED, Expr
 from slidejoin.condition.types import I64_MAX, I64_MIN
@@ -38,6 +38,7 @@ class Tree:
         self.union = isinstance(expression, typed.Or)
         self.parts: tuple[Tree, ...] = ()
         self.constraint: Constraint | None = None
+        self.key: Key
         if isinstance(expression, typed.And | typed.Or):
             self.parts = tuple(Tree(part, stored) for part in expression.parts)
             self.key = self.parts[0].key
@@ -52,7 +53,9 @@ class Tree:
 
     @property
     def exact(self) -> bool:
-        return self.constraint.exact if self.constraint is not None else all(part.exact for part in self.parts)
+        return (
+            self.constraint.exact if self.constraint is not None else all(part.exact for part in self.parts)
+        )
 
     @property
     def overlaps(self) -> bool:
@@ -222,7 +225,8 @@ class EqualityPath(AccessPath):
             empty = none if empty is None else empty | none
             point = np.ascontiguousarray(lo)
             values = ordinals.mix(point) if values is None else ordinals.combine(values, point)
-        assert values is not None and empty is not None
+        assert values is not None
+        assert empty is not None
         points = values.view(np.int64)
         if not empty.any():
             return Intervals(None, points, points)

@@ -9,6 +9,7 @@ Two nodes with the same ``text`` are the same expression.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from math import gcd
 
@@ -173,7 +174,12 @@ def children(node: Expr) -> tuple[Expr, ...]:
     match node:
         case Linear(terms=terms):
             return tuple(atom for atom, _ in terms)
-        case Product(left=a, right=b) | Remainder(left=a, right=b) | FloatOp(left=a, right=b) | Compare(left=a, right=b):
+        case (
+            Product(left=a, right=b)
+            | Remainder(left=a, right=b)
+            | FloatOp(left=a, right=b)
+            | Compare(left=a, right=b)
+        ):
             return (a, b)
         case (
             Absolute(operand=x)
@@ -249,8 +255,6 @@ def constant_text(kind: str, value: Fraction) -> str:
     if kind in ("date", "timestamp"):
         seconds, rest = divmod(value, 10**9)
         try:
-            from datetime import UTC, datetime, timedelta
-
             base = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=int(seconds))).replace(tzinfo=None)
         except OverflowError:
             return f"{kind} {number_text(value)}"
@@ -291,14 +295,17 @@ class TooLargeError(ValueError):
 
 
 def linear(
-    terms: list[tuple[Expr, Fraction]], constant: Fraction, kind: str, zoned: bool = False, literal: bool = False
+    terms: list[tuple[Expr, Fraction]],
+    constant: Fraction,
+    kind: str,
+    zoned: bool = False,
+    literal: bool = False,
 ) -> Expr:
     """Build a linear form: like atoms merged, unit and range of its ticks worked out."""
     merged: dict[str, tuple[Expr, Fraction]] = {}
     for atom, coefficient in terms:
-        if atom.text in merged:
-            coefficient += merged[atom.text][1]
-        merged[atom.text] = (atom, coefficient)
+        before = merged[atom.text][1] if atom.text in merged else Fraction(0)
+        merged[atom.text] = (atom, before + coefficient)
     items = tuple(merged.values())
     for value in (constant, *(c for _, c in items)):
         if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_CONSTANT_BITS:
@@ -323,7 +330,9 @@ def linear(
         sides |= atom.sides
     shown = [(atom, c) for atom, c in items]
     text = terms_text(shown, constant, kind)
-    return Linear(exact_type(kind, unit, low, high, zoned), sides, text, items, constant, literal, multipliers, offset)
+    return Linear(
+        exact_type(kind, unit, low, high, zoned), sides, text, items, constant, literal, multipliers, offset
+    )
 
 
 def as_terms(node: Expr) -> tuple[list[tuple[Expr, Fraction]], Fraction]:

@@ -58,47 +58,44 @@ def exact_type(kind: str, unit: Fraction, low: int | None, high: int | None, zon
 
 def from_arrow(arrow: pa.DataType) -> Type:
     """The kind of an Arrow type; ``other`` for nested types, on which only IS NULL works."""
-    name = str(arrow)
-    if pat.is_dictionary(arrow):
-        return from_arrow(arrow.value_type)
-    if pat.is_run_end_encoded(arrow):
+    if pat.is_dictionary(arrow) or pat.is_run_end_encoded(arrow):
         return from_arrow(arrow.value_type)
     if isinstance(arrow, pa.BaseExtensionType):
         return from_arrow(arrow.storage_type)
-    if pat.is_boolean(arrow):
-        return Type("bool", name, low=0, high=1)
-    if pat.is_integer(arrow):
-        bits = arrow.bit_width
-        if pat.is_unsigned_integer(arrow):
-            return Type("int", name, low=0, high=2**bits - 1)
-        return Type("int", name, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
-    if pat.is_floating(arrow):
-        return Type("float", name)
+    if arrow in _FIXED:
+        kind, unit, low, high = _FIXED[arrow]
+        return Type(kind, str(arrow), unit, low=low, high=high)
+    if pat.is_timestamp(arrow) or pat.is_duration(arrow):
+        kind = "timestamp" if pat.is_timestamp(arrow) else "duration"
+        zoned = kind == "timestamp" and arrow.tz is not None
+        return Type(kind, str(arrow), Fraction(_NANOSECONDS[arrow.unit]), zoned, I64_MIN, I64_MAX)
     if pat.is_decimal(arrow):
         limit = 10**arrow.precision - 1
-        return Type("decimal", name, Fraction(1) / Fraction(10) ** arrow.scale, low=-limit, high=limit)
-    if pat.is_date32(arrow):
-        return Type("date", name, Fraction(86_400_000_000_000), low=-(2**31), high=2**31 - 1)
-    if pat.is_date64(arrow):
-        return Type("date", name, Fraction(1_000_000), low=I64_MIN, high=I64_MAX)
-    if pat.is_timestamp(arrow):
-        unit = Fraction(_NANOSECONDS[arrow.unit])
-        return Type("timestamp", name, unit, arrow.tz is not None, I64_MIN, I64_MAX)
-    if pat.is_duration(arrow):
-        return Type("duration", name, Fraction(_NANOSECONDS[arrow.unit]), low=I64_MIN, high=I64_MAX)
-    if pat.is_time32(arrow):
-        return Type("time", name, Fraction(_NANOSECONDS[arrow.unit]), low=-(2**31), high=2**31 - 1)
-    if pat.is_time64(arrow):
-        return Type("time", name, Fraction(_NANOSECONDS[arrow.unit]), low=I64_MIN, high=I64_MAX)
-    if pat.is_string(arrow) or pat.is_large_string(arrow) or pat.is_string_view(arrow):
-        return Type("string", name)
-    if (
-        pat.is_binary(arrow)
-        or pat.is_large_binary(arrow)
-        or pat.is_binary_view(arrow)
-        or pat.is_fixed_size_binary(arrow)
-    ):
-        return Type("binary", name)
-    if pat.is_null(arrow):
-        return Type("null", name)
-    return Type("other", name)
+        return Type("decimal", str(arrow), ONE / Fraction(10) ** arrow.scale, low=-limit, high=limit)
+    for kind, tests in _LAYOUTS.items():
+        if any(test(arrow) for test in tests):
+            return Type(kind, str(arrow))
+    return Type("other", str(arrow))
+
+
+def _integer(bits: int, signed: bool) -> tuple[str, Fraction, int, int]:
+    return ("int", ONE, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else ("int", ONE, 0, 2**bits - 1)
+
+
+_I32 = (-(2**31), 2**31 - 1)
+_FIXED: dict[pa.DataType, tuple[str, Fraction, int, int]] = {
+    pa.bool_(): ("bool", ONE, 0, 1),
+    pa.int8(): _integer(8, True), pa.int16(): _integer(16, True), pa.int32(): _integer(32, True),
+    pa.int64(): _integer(64, True), pa.uint8(): _integer(8, False), pa.uint16(): _integer(16, False),
+    pa.uint32(): _integer(32, False), pa.uint64(): _integer(64, False),
+    pa.date32(): ("date", Fraction(86_400_000_000_000), *_I32),
+    pa.date64(): ("date", Fraction(1_000_000), I64_MIN, I64_MAX),
+    pa.time32("s"): ("time", Fraction(1_000_000_000), *_I32), pa.time32("ms"): ("time", Fraction(1_000_000), *_I32),
+    pa.time64("us"): ("time", Fraction(1_000), I64_MIN, I64_MAX), pa.time64("ns"): ("time", ONE, I64_MIN, I64_MAX),
+}  # fmt: skip
+_LAYOUTS = {
+    "float": (pat.is_floating,),
+    "string": (pat.is_string, pat.is_large_string, pat.is_string_view),
+    "binary": (pat.is_binary, pat.is_large_binary, pat.is_binary_view, pat.is_fixed_size_binary),
+    "null": (pat.is_null,),
+}

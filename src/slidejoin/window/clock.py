@@ -38,9 +38,10 @@ class Clocks:
             return "right"
         return "left" if self.left < self.right else "right"
 
-    def scaled(self, factor: int, lateness: int) -> Clocks:
+    def scaled(self, before: int, after: int, lateness: int) -> Clocks:
+        """The clocks on another scale, rounded down: a clock must not claim more than what has passed."""
         return Clocks(
-            None if self.left is None else self.left * factor,
-            None if self.right is None else self.right * factor,
+            None if self.left is None else self.left * before // after,
+            None if self.right is None else self.right * before // after,
             lateness,
         )

@@ -64,6 +64,7 @@ class Timeline:
 
     columns: tuple[TimeColumn | None, TimeColumn | None]
     tick: int | None  # nanoseconds per tick; None for integers
+    zoned: bool
     lengths: tuple[int, int]
     steps: tuple[int | None, int | None]
     lateness: int
@@ -87,9 +88,7 @@ class Timeline:
                 f"the event-time columns are {known[0].type} and {known[1].type}; expected both with a time zone "
                 "or both without; cast one before pushing"
             )
-        spans = [window.duration for window in windows]
-        steps = [window.step for window in windows]
-        for span in spans + [step for step in steps if step is not None] + ([lateness] if lateness else []):
+        for span in _spans(windows, lateness):
             if span.ticks and span.physical != physical:
                 column = known[0]
                 expected = "a duration such as '10 minutes'" if physical else "a whole number"
@@ -97,26 +96,55 @@ class Timeline:
                     f"a window length or lateness is {span}, but the event-time column {column.name!r} is "
                     f"{column.type}; expected {expected}; state lengths in the column's own terms"
                 )
-        if not physical:
-            return Timeline(
-                (columns[0], columns[1]),
-                None,
-                (spans[LEFT].ticks, spans[RIGHT].ticks),
-                tuple(None if step is None else step.ticks for step in steps),  # type: ignore[arg-type]
-                lateness.ticks if lateness else 0,
-            )
-        sizes = [span.ticks for span in spans] + [step.ticks for step in steps if step is not None]
-        sizes += [column.tick for column in known if column.tick is not None]
-        sizes += [lateness.ticks] if lateness else []
-        tick = next(unit for unit in UNITS.values() if all(size % unit == 0 for size in sizes))
-        return Timeline(
-            (columns[0], columns[1]),
-            tick,
-            (spans[LEFT].ticks // tick, spans[RIGHT].ticks // tick),
-            tuple(None if step is None else step.ticks // tick for step in steps),  # type: ignore[arg-type]
-            lateness.ticks // tick if lateness else 0,
-        )
+        ticks = [column.tick for column in known if column.tick is not None]
+        return Timeline._scaled((columns[0], columns[1]), physical, known[0].zoned, ticks, windows, lateness)
 
+    @staticmethod
+    def of_heartbeat(windows: tuple[Time, Time], value: Any, side: int, lateness: Duration | None) -> Timeline:
+        """The scale before any row has come, as the first heartbeat and the windows tell it."""
+        spans = [span for span in _spans(windows, lateness) if span.ticks]
+        physical = spans[0].physical if spans else not isinstance(value, (int, np.integer))
+        if not physical:
+            _whole(value, side)
+            return Timeline.bare(windows, lateness, tick=None, zoned=False)
+        try:
+            _nanoseconds(value, side, zoned=False)
+            zoned = False
+        except WindowError:
+            _nanoseconds(value, side, zoned=True)
+            zoned = True
+        return Timeline.bare(windows, lateness, tick=1, zoned=zoned)
+
+    @staticmethod
+    def bare(
+        windows: tuple[Time, Time], lateness: Duration | None, *, tick: int | None, zoned: bool
+    ) -> Timeline:
+        """A scale of which only the tick is known, no columns."""
+        ticks = [] if tick is None else [tick]
+        return Timeline._scaled((None, None), tick is not None, zoned, ticks, windows, lateness)
+
+    @staticmethod
+    def _scaled(
+        columns: tuple[TimeColumn | None, TimeColumn | None],
+        physical: bool,
+        zoned: bool,
+        ticks: list[int],
+        windows: tuple[Time, Time],
+        lateness: Duration | None,
+    ) -> Timeline:
+        """The coarsest scale on which the columns' ticks and all lengths are whole."""
+        sizes = ticks + [span.ticks for span in _spans(windows, lateness)]
+        tick = next(unit for unit in UNITS.values() if all(size % unit == 0 for size in sizes)) if physical else None
+        left, right = (window.duration.ticks // (tick or 1) for window in windows)
+        steps = [None if window.step is None else window.step.ticks // (tick or 1) for window in windows]
+        return Timeline(
+            columns,
+            tick,
+            zoned,
+            (left, right),
+            (steps[0], steps[1]),
+            lateness.ticks // (tick or 1) if lateness else 0,
+        )
     def ticks(self, column: pa.Array, side: int) -> Int64s:
         """Event times (no NULLs among them) as int64 ticks of the common scale."""
         kind = column.type
@@ -134,20 +162,16 @@ class Timeline:
         described = self.columns[side]
         assert described is not None
         if self.tick is None or described.tick == self.tick:
-            return stored
+            ticks: Int64s = stored
+            return ticks
         assert described.tick is not None
         return scaled(stored, described.tick // self.tick, SIDES[side])
 
     def instant(self, value: Any, side: int) -> int:
         """A heartbeat's time as a tick."""
         if self.tick is None:
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise WindowError(
-                    f"advance({SIDES[side]}={value!r}); expected a whole number, as the event-time column is an "
-                    "integer; pass an int"
-                )
-            return int(value)
-        nanoseconds = _nanoseconds(value, side, any(column is not None and column.zoned for column in self.columns))
+            return _whole(value, side)
+        nanoseconds = _nanoseconds(value, side, self.zoned)
         # Rounded down: a clock must not claim more than what has passed.
         return nanoseconds // self.tick
 
@@ -157,12 +181,11 @@ class Timeline:
             return ticks
         nanoseconds = ticks * self.tick
         seconds, rest = divmod(nanoseconds, 1_000_000_000)
-        zoned = any(column is not None and column.zoned for column in self.columns)
         try:
             moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1_000)
         except (ValueError, OverflowError, OSError):
             return f"{nanoseconds} ns from the epoch"
-        return moment if zoned else moment.replace(tzinfo=None)
+        return moment if self.zoned else moment.replace(tzinfo=None)
 
     def earliest_partner(self, side: int, time: int) -> int:
         """The least time of a ``side`` row that a row of the other side at ``time`` may join."""
@@ -210,6 +233,21 @@ def scaled(ticks: Int64s, factor: int, side: str) -> Int64s:
             "of that unit; cast the finer column or length to a coarser unit"
         )
     return ticks * factor
+
+
+def _spans(windows: tuple[Time, Time], lateness: Duration | None) -> list[Duration]:
+    """Every length that the windows and the lateness state."""
+    steps = [window.step for window in windows if window.step is not None]
+    return [window.duration for window in windows] + steps + ([lateness] if lateness else [])
+
+
+def _whole(value: Any, side: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise WindowError(
+            f"advance({SIDES[side]}={value!r}); expected a whole number, as the event-time column is an integer; "
+            "pass an int"
+        )
+    return int(value)
 
 
 def _nanoseconds(value: Any, side: int, zoned: bool) -> int:
