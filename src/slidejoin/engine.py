@@ -317,17 +317,20 @@ class Engine:
         """Rows of both sides by the column ``by``: left first on ties, NULLs last."""
         columns = []
         for one, window in zip(arrivals, self.settings.windows, strict=True):
-            assert isinstance(window, Rows) and window.by is not None
-            columns.append(pa.table({"by": one.batch.column(column_of(window.by, one.side))}))
+            assert isinstance(window, Rows)
+            assert window.by is not None
+            columns.append(one.batch.column(column_of(window.by, one.side)))
+        kinds = [column.type for column in columns]
         try:
-            both = pa.concat_tables(columns, promote_options="permissive")
+            if kinds[0] != kinds[1] or pa.types.is_dictionary(kinds[0]):
+                columns = [sortable(column) for column in columns]
+            both = pa.concat_tables([pa.table({"by": column}) for column in columns], promote_options="permissive")
             both = both.append_column("at", pa.array(np.arange(both.num_rows)))
             order = pc.sort_indices(both, [("by", "ascending"), ("at", "ascending")])
         except pa.ArrowException as error:
             raise SchemaError(
-                f"the columns to order by are {columns[0].schema.field(0).type} and "
-                f"{columns[1].schema.field(0).type}, which cannot be put in one order ({error}); expected "
-                "comparable types; cast one before pushing"
+                f"the columns to order by are {kinds[0]} and {kinds[1]}, which cannot be put in one order ({error}); "
+                "expected comparable types; cast one before pushing"
             ) from error
         merged: NDArray[np.int64] = order.to_numpy().astype(np.int64)
         return merged
@@ -387,6 +390,18 @@ class Engine:
                     f"the {SIDES[side]} batch has no column {name!r} to order by; expected one of {schema.names}; "
                     "set Rows(..., by=...) to one of them"
                 )
+
+
+def sortable(column: pa.Array) -> pa.Array:
+    """A column to order by, in a type that can be put in one order with the other side's."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return sortable(column.dictionary_decode())
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return column.cast(pa.timestamp(kind.unit, "UTC"))
+    if pa.types.is_integer(kind):
+        return column.cast(pa.decimal128(20, 0))  # holds int64 and uint64 alike
+    return column
 
 
 def _with(pair: Any, side: int, value: Any) -> Any:

@@ -493,7 +493,7 @@ class MonotoneBound(Constraint):
         }.get(self.operator)  # fmt: skip
 
     def bound_text(self) -> str:
-        text, simple = self.target.text, True
+        text, simple = self.target.text, not isinstance(self.target, typed.FloatOp)
         for step in reversed(self.steps):
             other = typed.wrap(self.operands[step.operand]) if step.operator != "n" else ""
             inner = text if simple else f"({text})"

@@ -9,6 +9,7 @@ One private in-memory connection per thread: no files, no network, no extensions
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ _local = threading.local()
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    connection = getattr(_local, "connection", None)
-    if connection is None:
+    owner, connection = getattr(_local, "connection", (0, None))
+    if connection is None or owner != os.getpid():  # a forked process must not share its parent's engine
         import duckdb  # noqa: PLC0415 - lazily: most conditions never need it
 
         connection = duckdb.connect(":memory:", config={"threads": 1})
@@ -35,7 +36,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
             "SET lock_configuration = true",
         ):
             connection.execute(setting)
-        _local.connection = connection
+        _local.connection = (os.getpid(), connection)
     return connection
 
 

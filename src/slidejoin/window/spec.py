@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from numbers import Integral
 from typing import Any
 
 from slidejoin.errors import WindowError
@@ -32,9 +33,11 @@ class Rows:
     slide: int = 1
 
     def __post_init__(self) -> None:
-        for what, value in (("n", self.n), ("slide", self.slide)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        for what in ("n", "slide"):
+            value: Any = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise WindowError(f"Rows({what}={value!r}); expected a whole number of at least 1; try Rows(1000)")
+            object.__setattr__(self, what, int(value))
         if self.n > MOST_ROWS:
             raise WindowError(f"Rows(n={self.n}) is too long; expected at most {MOST_ROWS}; use a shorter window")
         if self.n % self.slide:
