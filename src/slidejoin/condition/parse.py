@@ -6,6 +6,7 @@ Functions keep the SQL spelling sqlglot gives them, with numbered holes for thei
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from typing import Any
@@ -542,4 +543,6 @@ def _number(text: str, position: int) -> Fraction:
             "no column type holds such values",
             position,
         )
+    if match.group(2) is not None and math.isfinite(float(text)):
+        return Fraction(float(text))  # SQL reads digits with an exponent as a double
     return Fraction(text)

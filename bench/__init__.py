@@ -1,0 +1,12 @@
+"""Benchmarks: programs that measure, whose results are data.
+
+workloads       what is joined: seeded streams, the same for every contender
+ours, peers     who joins it: slidejoin; Polars and DuckDB, the window kept for them
+stage           each contender in a process of its own, taking turns
+report          figures, goals, the table on the screen, the JSON in results/
+foundation      the program: every figure of the embedded engine, from the sections
+                throughput, small_batches, memory, startup and many_pairs
+draw            the other program: charts and tables for docs/ from the JSON
+
+``python -m bench`` measures everything; ``docs/performance.md`` says what the benchmarks favour.
+"""
