@@ -151,7 +151,7 @@ class Engine:
             act(books, step)
             if books.output is None:
                 books.output = Output(*books.schemas, self.settings.how, self.settings.suffixes)
-            matches = Matches(step.parts, books.output)
+            matches = Matches(step.parts, books.output, self.settings.threads)
         except BaseException:
             rings, worker.rings, worker.bound, worker.access = memento
             worker.restore(rings, step)

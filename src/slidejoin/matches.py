@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
 from slidejoin.pairs import Chunk, Singles
+from slidejoin.pools import pool
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
 
 BATCH_ROWS = 65_536  # the most rows of a record batch that is handed out
+PARALLEL = 1 << 15  # pairs from which a second thread pays
 
 
 class Output:
@@ -66,8 +69,9 @@ class Matches:
     gives row numbers instead of rows. It stays valid whatever happens to the join afterwards.
     """
 
-    def __init__(self, parts: Sequence[Part], output: Output) -> None:
+    def __init__(self, parts: Sequence[Part], output: Output, threads: int = 1) -> None:
         self._parts = tuple(parts)
+        self._threads = threads
         self._output = output
         self.num_rows = sum(part.pairs for part in self._parts)
 
@@ -108,13 +112,19 @@ class Matches:
     def indices(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """``(left_seq, right_seq)``: 0-based row numbers of each stream, -1 for an absent side."""
         left, right = np.empty(self.num_rows, dtype=np.int64), np.empty(self.num_rows, dtype=np.int64)
-        at = 0
-        for part in self._parts:
-            end = at + part.pairs
+        ends = list(accumulate(part.pairs for part in self._parts))
+
+        def write(part: Part, end: int) -> None:
+            at = end - part.pairs
             if isinstance(part, Singles):
                 (right if part.side == 0 else left)[at:end] = -1
             part.write_numbers(left[at:end], right[at:end])
-            at = end
+
+        if self._threads > 1 and self.num_rows >= PARALLEL:
+            list(pool(self._threads).map(write, self._parts, ends))
+        else:
+            for part, end in zip(self._parts, ends, strict=True):
+                write(part, end)
         return left, right
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

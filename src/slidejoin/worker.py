@@ -29,7 +29,6 @@ from slidejoin.window.subwindow import Subwindow
 Part = Segment | Singles | Ordered
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
-BUSY_SAMPLE = 32  # probes that tell how busy a subwindow is
 BUSY = 2  # candidates per row from which compacting pays
 PARALLEL = 4096  # probing rows from which a second thread pays
 
@@ -132,10 +131,6 @@ class Worker:
             probes = arranged(access, arrivals, hints[number] if number < len(hints) else None)
             if len(probes) == 0:
                 continue
-            if access.verify is None:
-                for subwindow in near:
-                    if not reach.covers(subwindow):
-                        compact_if_busy(subwindow, number, probes)
             if self.threads > 1 and len(probes) >= PARALLEL:
                 pieces = probes.pieces(self.threads)
             else:
@@ -154,11 +149,20 @@ class Worker:
     def _answer(
         self, subwindow: Subwindow, number: int, access: Access, probes: Probes, arrivals: Arrivals, reach: Reach
     ) -> list[Segment]:
-        """One subwindow's answer to a batch of probes."""
-        index = subwindow.indexes[number]
-        answers = index.probe(probes)
-        window = not reach.covers(subwindow)
+        """One subwindow's answer to a batch of probes.
+
+        Ranges over rows that are all in the window need no expanding; so where much of a subwindow that is
+        partly gone matches, taking the gone rows out once is cheaper than looking at every pair.
+        """
+        window = not reach.covers(subwindow)  # asked first: another thread may compact meanwhile
+        answers = subwindow.indexes[number].probe(probes)
         check = Check(window, access.verify)
+        if window and access.verify is None:
+            candidates_found = sum(ranges.pairs for ranges in answers)
+            if candidates_found > BUSY * subwindow.rows:
+                subwindow.compact()
+                if reach.covers(subwindow):
+                    return self._answer(subwindow, number, access, probes, arrivals, reach)
         segments = []
         for ranges in answers:
             if not window and access.verify is None:
@@ -295,20 +299,6 @@ class Reach:
     def covers(self, subwindow: Subwindow) -> bool:
         """Whether every row of the batch sees all of the subwindow, so that nothing needs checking."""
         return self.low_most <= subwindow.lowest and subwindow.high <= self.high_least
-
-
-def compact_if_busy(subwindow: Subwindow, number: int, probes: Probes) -> None:
-    """Drop what has left from the indexes where checking candidates one by one would cost more.
-
-    Ranges over rows that are all in the window need no expanding; so where probes match much of a subwindow
-    that is partly gone, taking the gone rows out once is cheaper than looking at every pair.
-    """
-    if not subwindow.ascending or subwindow.dead <= subwindow.cut:
-        return
-    step = max(1, len(probes) // BUSY_SAMPLE)
-    pairs = sum(ranges.pairs for ranges in subwindow.indexes[number].probe(probes.sample(step)))
-    if pairs * step > BUSY * subwindow.rows:
-        subwindow.compact()
 
 
 def one_sided(filters: tuple[object, object], side: int, batch: pa.RecordBatch) -> NDArray[np.bool_] | None:

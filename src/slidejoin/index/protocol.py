@@ -47,10 +47,6 @@ class Probes:
             for at in range(0, len(self.rows), size)
         ]
 
-    def sample(self, step: int) -> Probes:
-        """Every ``step``-th probe."""
-        return Probes(self.rows[::step].copy(), self.lows[::step].copy(), self.highs[::step].copy())
-
 
 class Ranges(NamedTuple):
     """Answers: probing row ``rows[i]`` matches ``ids[starts[i]:ends[i]]``; no range is empty."""

@@ -10,6 +10,7 @@ Invariants  row ids are 0..rows-1 in arrival order; ``low``/``high`` bound the p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from slidejoin.window.payload import Payload
 from slidejoin.window.timeline import scaled
 
 NO_ROWS = np.empty(0, dtype=np.int64)
+COMPACTING = Lock()  # one for all: compacting is rare
 
 
 class Column:
@@ -181,14 +183,17 @@ class Subwindow:
         """The least position that a probe can still meet here."""
         return self.low if self.cut == 0 else int(self.positions.of(np.array([self.cut], dtype=np.int32))[0])
 
-    def compact(self) -> bool:
-        """Drop the rows that have left from the indexes; False if there is nothing to drop."""
-        if not self.ascending or self.dead <= self.cut:
-            return False
-        for index in self.indexes:
-            index.drop_below(self.dead)
-        self.cut = self.dead
-        return True
+    def compact(self) -> None:
+        """Drop the rows that have left from the indexes, where they are a prefix.
+
+        Safe beside probes of other threads: they see the rows, or see ``lowest`` raised.
+        """
+        with COMPACTING:
+            if not self.ascending or self.dead <= self.cut:
+                return
+            for index in self.indexes:
+                index.drop_below(self.dead)
+            self.cut = self.dead
 
     def unmarked(self, ids: Int32s) -> Int32s:
         assert self.marks is not None
