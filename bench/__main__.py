@@ -20,7 +20,9 @@ MEASURING = ("foundation",)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition(":")[0] + ".")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=(__doc__ or "").partition(":")[0] + "."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: {', '.join(MEASURING)}")
     parser.add_argument("--list", action="store_true", help="list the programs and exit")
     asked, rest = parser.parse_known_args()
@@ -32,7 +34,9 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; expected one of {', '.join(PROGRAMS)}")
     for name in asked.names or MEASURING:
-        code = subprocess.run([sys.executable, "-m", f"bench.{name}", *rest], cwd=ROOT, check=False).returncode
+        code = subprocess.run(
+            [sys.executable, "-m", f"bench.{name}", *rest], cwd=ROOT, check=False
+        ).returncode
         if code:
             return code
     return 0

@@ -23,6 +23,8 @@ def check(batches: int = 6) -> dict[str, Any]:
         for rival, theirs in zip(rivals[1:], others, strict=True):
             for mine, other in zip(ours, theirs, strict=True):
                 if not all(map(np.array_equal, mine, other)):
-                    raise RuntimeError(f"{type(rival).__name__} and slidejoin found different pairs for {work}")
+                    raise RuntimeError(
+                        f"{type(rival).__name__} and slidejoin found different pairs for {work}"
+                    )
         compared += sum(len(left) for left, _ in ours)
     return {"pairs_compared_before_timing": compared}

@@ -27,9 +27,15 @@ SECTIONS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.foundation", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds: about 20 seconds")
-    parser.add_argument("--only", choices=SECTIONS, action="append", help="only this section (may be repeated)")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.foundation", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller sizes and fewer rounds: about 20 seconds"
+    )
+    parser.add_argument(
+        "--only", choices=SECTIONS, action="append", help="only this section (may be repeated)"
+    )
     asked = parser.parse_args(arguments)
     chosen = [name for name in SECTIONS if not asked.only or name in asked.only]
     console = Console()
@@ -39,16 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sections = {}
     with console.status("starting") as status:
         for name in chosen:
-            sections[name] = SECTIONS[name](lambda text: status.update(text), quick=asked.quick)
+            sections[name] = SECTIONS[name](status.update, quick=asked.quick)
             took = perf_counter() - start
-            console.print(report.table(sections[name].figures, f"{name.replace('_', ' ')} ({took:.0f} s so far)"))
+            console.print(
+                report.table(sections[name].figures, f"{name.replace('_', ' ')} ({took:.0f} s so far)")
+            )
     parts = ["foundation", *(asked.only or []), *(["quick"] if asked.quick else [])]
     path = report.write(
         "-".join(parts), sections, seed=SEED, quick=asked.quick, seconds=perf_counter() - start, load=load
     )
     goals = [figure for section in sections.values() for figure in section.figures if figure.goal is not None]
     met = sum(bool(figure.met) for figure in goals)
-    console.print(f"{met} of {len(goals)} goals met in {perf_counter() - start:.0f} s; written to {path.name}")
+    console.print(
+        f"{met} of {len(goals)} goals met in {perf_counter() - start:.0f} s; written to {path.name}"
+    )
 
 
 if __name__ == "__main__":

@@ -32,9 +32,13 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
     what = "a push that matches 10^10 pairs"
     return Section(
         [
-            Figure("pairs.seconds", f"{what}: num_rows within", run["seconds"], "s", SECONDS_GOAL, at_most=True),
+            Figure(
+                "pairs.seconds", f"{what}: num_rows within", run["seconds"], "s", SECONDS_GOAL, at_most=True
+            ),
             Figure("pairs.memory", f"{what}: memory", run["growth_mb"], "MB", MEMORY_GOAL, at_most=True),
-            Figure("pairs.first_batch", f"{what}: its first 65,536 rows within", run["first_batch_seconds"], "s"),
+            Figure(
+                "pairs.first_batch", f"{what}: its first 65,536 rows within", run["first_batch_seconds"], "s"
+            ),
         ],
         run,
     )

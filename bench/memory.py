@@ -36,9 +36,16 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
         row = f"{shape}, {held['payload_bytes_per_row']:.0f} bytes a row"
         bound = 1.5 * held["payload_bytes_per_row"] + 16
         value = held["state_bytes_per_row"]
-        figures.append(Figure(f"memory.state.{shape}", f"state ({row})", value, "bytes/row", bound, at_most=True))
         figures.append(
-            Figure(f"memory.process.{shape}", f"process growth ({row})", held["process_bytes_per_row"], "bytes/row")
+            Figure(f"memory.state.{shape}", f"state ({row})", value, "bytes/row", bound, at_most=True)
+        )
+        figures.append(
+            Figure(
+                f"memory.process.{shape}",
+                f"process growth ({row})",
+                held["process_bytes_per_row"],
+                "bytes/row",
+            )
         )
     for kind in ("rows", "time"):
         turns = 20 if quick else 200
@@ -53,7 +60,9 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
 
 def state(shape: str, window: int) -> dict[str, Any]:
     """In a fresh process: fill both windows, turn them over once, and read what is held."""
-    condition = Workload("band", window).condition if shape == "keys" else Workload("prices", window).condition
+    condition = (
+        Workload("band", window).condition if shape == "keys" else Workload("prices", window).condition
+    )
     _join(condition, sj.Rows(64), _rows(shape, window, 0, 128)).finish()  # engines and kernels, loaded
     gc.collect()
     before = psutil.Process().memory_info().rss

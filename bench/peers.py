@@ -84,9 +84,14 @@ class Peer(Contender):
         if self.workload.kind == "equality":
             return pa.table({"k": keys, "probing": probing})
         low, high = keys - np.float64(self.workload.width), keys + np.float64(self.workload.width)
-        if self.workload.kind == "band":  # exact in float64; clipped, so that the ends stay int32 like the keys
+        if (
+            self.workload.kind == "band"
+        ):  # exact in float64; clipped, so that the ends stay int32 like the keys
             info = np.iinfo(keys.dtype)
-            low, high = low.clip(info.min, info.max).astype(keys.dtype), high.clip(info.min, info.max).astype(keys.dtype)
+            low, high = (
+                low.clip(info.min, info.max).astype(keys.dtype),
+                high.clip(info.min, info.max).astype(keys.dtype),
+            )
         return pa.table({"low": low, "high": high, "probing": probing})
 
     @abstractmethod
@@ -114,7 +119,7 @@ class Polars(Peer):
             )
 
     def match(self, batch: pa.Table, window: pa.Table) -> pl.DataFrame:
-        arriving, stored = pl.from_arrow(batch).lazy(), pl.from_arrow(window).lazy()
+        arriving, stored = pl.DataFrame(batch).lazy(), pl.DataFrame(window).lazy()
         if self.workload.kind == "equality":
             joined = arriving.join(stored, on="k")
         else:

@@ -111,7 +111,9 @@ def write(
         "machine": {**machine(), "load_before": load},
         "versions": versions(),
         "figures": [
-            {**asdict(figure), "met": figure.met} for section in sections.values() for figure in section.figures
+            {**asdict(figure), "met": figure.met}
+            for section in sections.values()
+            for figure in section.figures
         ],
         "detail": {key: section.detail for key, section in sections.items()},
     }
@@ -131,7 +133,9 @@ def say_where(console: Console, load: float) -> None:
 def machine() -> dict[str, Any]:
     return {
         "cpu": _cpu(),
-        "cores": len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count(),
+        "cores": len(psutil.Process().cpu_affinity())
+        if hasattr(psutil.Process, "cpu_affinity")
+        else os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30),
         "system": f"{platform.system()} {platform.machine()}",
     }

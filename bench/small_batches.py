@@ -42,8 +42,8 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
     return Section(
         [
             Figure("small.rate", f"{what}: 1 thread", speed, "rows/s", RATE_GOAL, spread=speeds),
-            Figure("small.p50", f"{what}: half of the pushes within", p50, "ms", spread=spreads[0]),
-            Figure("small.p99", f"{what}: 99 of 100 pushes within", p99, "ms", P99_GOAL, at_most=True, spread=spreads[1]),
+            Figure("small.p50", f"{what}: a push, median (p50)", p50, "ms", spread=spreads[0]),
+            Figure("small.p99", f"{what}: a push, p99", p99, "ms", P99_GOAL, at_most=True, spread=spreads[1]),
         ],
         {
             **asdict(WORK),

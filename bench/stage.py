@@ -39,7 +39,8 @@ class Stage:
 
     def _ask(self, request: dict[str, Any]) -> Any:
         process = self._process
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()

@@ -32,7 +32,9 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
         warm.append(fresh())
     value, spread = middle([run["first_result"] for run in warm])
     what = "fresh process: import to first result"
-    figures = [Figure("start.warm", f"{what}, kernels cached", value, "s", WARM_GOAL, at_most=True, spread=spread)]
+    figures = [
+        Figure("start.warm", f"{what}, kernels cached", value, "s", WARM_GOAL, at_most=True, spread=spread)
+    ]
     detail: dict[str, Any] = {"warm": warm}
     if not quick:
         say("startup: cold, compiling")
@@ -49,7 +51,11 @@ def fresh(env: dict[str, str] | None = None) -> dict[str, Any]:
     """One process: what it measured, how long it lived, and what it said."""
     start = perf_counter()
     done = subprocess.run(
-        [sys.executable, str(SCRIPT)], env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT)],
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise RuntimeError(f"{SCRIPT.name} ended with code {done.returncode}:\n{done.stderr}")

@@ -128,18 +128,22 @@ def figures(field: list[Entry], turns: dict[str, list[dict[str, Any]]], *, quick
         value, spread = ratio(one, below)
         found.append(Figure(key, f"band join, w = {at}: {what}", value, "x", goal, spread=spread))
     value, spread = ratio(two, one)
-    found.append(Figure("threads.speedup", f"2 threads against 1, w = {at}", value, "x", THREADS_GOAL, spread=spread))
+    found.append(
+        Figure("threads.speedup", f"2 threads against 1, w = {at}", value, "x", THREADS_GOAL, spread=spread)
+    )
     windows = sorted({entry.workload.window for entry in field if entry.workload.kind == "band"})
     small, large = windows[0], windows[-1]
     value, spread = ratio(f"band {small} {ONE}", f"band {large} {ONE}")
-    goal = SLOWDOWN_GOAL if (small, large) == SLOWDOWN_WINDOWS else None
+    slowdown_goal = SLOWDOWN_GOAL if (small, large) == SLOWDOWN_WINDOWS else None
     what = f"slower from w = {power(small)} to {power(large)}, 1 thread"
-    found.append(Figure("window.slowdown", what, value, "x", goal, at_most=True, spread=spread))
+    found.append(Figure("window.slowdown", what, value, "x", slowdown_goal, at_most=True, spread=spread))
     if not quick:
         for kind, what in (("prices", "band on float64 prices"), ("equality", "equality")):
             mine, *theirs = (f"{kind} {GOAL_WINDOW} {name}" for name in (ONE, POLARS, DUCKDB))
             value, spread = middle(speeds[mine])
-            found.append(Figure(f"{kind}.rate", f"{what}, w = {at}: 1 thread", value, "rows/s", spread=spread))
+            found.append(
+                Figure(f"{kind}.rate", f"{what}, w = {at}: 1 thread", value, "rows/s", spread=spread)
+            )
             for name, peer in zip(("Polars", "DuckDB"), theirs, strict=True):
                 value, spread = ratio(mine, peer)
                 key = f"{kind}.vs_{name.lower()}"

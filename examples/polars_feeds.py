@@ -13,7 +13,7 @@ def main() -> None:
     readings = pl.DataFrame({"sensor": [1, 2, 3, 4], "temp": [4.5, 5.0, 31.2, None]})
     join = sj.Join("r.temp >= l.low AND r.temp < l.high", window=sj.Rows(100))
     join.push(left=ranges)
-    matches = pl.from_arrow(join.push(right=readings))
+    matches = pl.DataFrame(join.push(right=readings))
     print(matches.select("sensor", "temp", "range").sort("sensor"))
 
 

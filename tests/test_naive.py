@@ -260,7 +260,8 @@ def test_generated_conditions_mean_what_they_say(data: st.DataObject) -> None:
         connection.register("r", tables[1])
         try:
             found = connection.sql(f"SELECT l.id, r.id FROM l, r WHERE {condition.bare}").fetchall()
-        except duckdb.OutOfRangeException:  # its integers end, ours do not
+        except (duckdb.OutOfRangeException, duckdb.InvalidInputException):
+            # Its integers end, and it may refuse to divide by zero; ours do not, and we do not.
             reject()
     expected = {
         (i, j) for i, j in product(range(8), range(8)) if condition.value(rows[0][i], rows[1][j]) is True

@@ -72,7 +72,9 @@ class Engine:
             threads=settings.threads,
             pool=lambda: pool(settings.threads),
         )
-        self.flow = FLOWS["single" if settings.flow == "auto" else settings.flow](self.worker, self._chunk_rows())
+        self.flow = FLOWS["single" if settings.flow == "auto" else settings.flow](
+            self.worker, self._chunk_rows()
+        )
         self.books = Books()
 
     def push(self, batches: Batches) -> Matches:
@@ -175,7 +177,9 @@ class Engine:
             arrivals = self._timed_reach(arrivals, books.timeline)
         else:
             arrivals, together = self._counted_reach(arrivals, before)
-        self.flow.route(arrivals, together=together, step=step, leave=None if self.settings.timed else self._first_visible)
+        self.flow.route(
+            arrivals, together=together, step=step, leave=None if self.settings.timed else self._first_visible
+        )
         self._let_go(books, step)
 
     def acquaint(self, books: Books, batches: Batches) -> None:
@@ -225,9 +229,7 @@ class Engine:
         assert isinstance(right, Time)
         return left, right
 
-    def _accept(
-        self, books: Books, side: int, batch: pa.RecordBatch, watermark: int | None
-    ) -> Arrivals:
+    def _accept(self, books: Books, side: int, batch: pa.RecordBatch, watermark: int | None) -> Arrivals:
         """Set aside rows without a time and late rows; number the rest."""
         intaken = books.intaken[side]
         first, rows = intaken.rows_in, batch.num_rows
@@ -273,7 +275,8 @@ class Engine:
         """Time windows: the times that each row may join; left rows arrive before right ones."""
         placed, rank = [], 0
         for one in arrivals:
-            assert timeline is not None and one.positions.values is not None
+            assert timeline is not None
+            assert one.positions.values is not None
             lows, highs = timeline.visible(1 - one.side, one.positions.values)
             placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
             rank += one.rows
@@ -294,7 +297,9 @@ class Engine:
                 others = seen[1 - one.side]
                 lows = np.full(one.rows, self._first_visible(1 - one.side, others), dtype=np.int64)
                 highs = np.full(one.rows, others - 1, dtype=np.int64)
-                placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
+                placed.append(
+                    Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank))
+                )
                 seen[one.side] += one.rows
                 rank += one.rows
             return placed, False
@@ -324,7 +329,9 @@ class Engine:
         try:
             if kinds[0] != kinds[1] or pa.types.is_dictionary(kinds[0]):
                 columns = [sortable(column) for column in columns]
-            both = pa.concat_tables([pa.table({"by": column}) for column in columns], promote_options="permissive")
+            both = pa.concat_tables(
+                [pa.table({"by": column}) for column in columns], promote_options="permissive"
+            )
             both = both.append_column("at", pa.array(np.arange(both.num_rows)))
             order = pc.sort_indices(both, [("by", "ascending"), ("at", "ascending")])
         except pa.ArrowException as error:
@@ -407,4 +414,3 @@ def sortable(column: pa.Array) -> pa.Array:
 def _with(pair: Any, side: int, value: Any) -> Any:
     """The pair with one side replaced."""
     return (value, pair[1]) if side == 0 else (pair[0], value)
-

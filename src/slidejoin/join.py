@@ -115,7 +115,7 @@ class Join:
     ) -> Join:
         """The join of a snapshot; ``condition``, if given, must be the one that it was saved with."""
         join = cls.__new__(cls)
-        join._engine = snapshot.load(path, condition=condition, threads=threads)
+        join._engine = snapshot.load(path, condition=condition, threads=threads)  # noqa: SLF001 - its own
         return join
 
     def check(self) -> None:

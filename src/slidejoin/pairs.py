@@ -25,7 +25,9 @@ from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.window.subwindow import Subwindow
 
 CANDIDATES = 1 << 18  # candidate pairs checked at a time: a few MB of gathered columns
-SURVIVORS = 1 << 25  # surviving pairs of one segment kept in memory (8 bytes each) before they are only counted
+SURVIVORS = (
+    1 << 25
+)  # surviving pairs of one segment kept in memory (8 bytes each) before they are only counted
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -97,7 +99,9 @@ class Segment:
             return
         for at, offset, count in cuts(self.ranges, limit):
             rows, ids = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-            expand(self.ranges.rows, self.ranges.starts, self.ranges.ends, self.ranges.ids, at, offset, rows, ids)
+            expand(
+                self.ranges.rows, self.ranges.starts, self.ranges.ends, self.ranges.ids, at, offset, rows, ids
+            )
             yield rows, ids
 
     def write_numbers(self, left: Int64s, right: Int64s) -> None:
@@ -236,7 +240,8 @@ class Ordered:
         """Fill in the row numbers of all pairs, in order."""
         at = 0
         for chunk in self.chunks(CANDIDATES):
-            assert chunk.left is not None and chunk.right is not None
+            assert chunk.left is not None
+            assert chunk.right is not None
             left[at : at + chunk.rows], right[at : at + chunk.rows] = chunk.left.seqs(), chunk.right.seqs()
             at += chunk.rows
 
@@ -311,7 +316,5 @@ def _sorted_by_rank(segment: Segment) -> tuple[Int64s, Ranges]:
     ranges = segment.ranges
     ranks = segment.probing.ranks.of(ranges.rows)
     order = np.argsort(ranks, kind="stable")
-    ordered = Ranges(
-        ranges.rows[order], ranges.starts[order], ranges.ends[order], ranges.ids, ranges.pairs
-    )
+    ordered = Ranges(ranges.rows[order], ranges.starts[order], ranges.ends[order], ranges.ids, ranges.pairs)
     return ranks[order], ordered

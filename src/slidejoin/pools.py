@@ -18,5 +18,5 @@ def pool(threads: int) -> ThreadPoolExecutor:
 
 
 @lru_cache(maxsize=8)
-def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
+def _pool(threads: int, pid: int) -> ThreadPoolExecutor:  # noqa: ARG001 - part of the cache's key
     return ThreadPoolExecutor(threads, thread_name_prefix="slidejoin")

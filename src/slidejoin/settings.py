@@ -138,7 +138,9 @@ def _threads(value: Any) -> int:
     if value is None:
         return cores()
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise WindowError(f"threads={value!r}; expected a whole number of at least 1; leave it out for all cores")
+        raise WindowError(
+            f"threads={value!r}; expected a whole number of at least 1; leave it out for all cores"
+        )
     return value
 
 
@@ -157,7 +159,9 @@ def _tuning(value: Any) -> Tuning:
     if value is None:
         return Tuning()
     if not isinstance(value, Tuning):
-        raise WindowError(f"tuning={value!r}; expected sj.Tuning(...); leave it out for the join's own choice")
+        raise WindowError(
+            f"tuning={value!r}; expected sj.Tuning(...); leave it out for the join's own choice"
+        )
     return value
 
 

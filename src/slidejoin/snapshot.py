@@ -66,7 +66,7 @@ def write(path: str | PathLike[str], header: dict[str, Any], sections: dict[str,
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, target)
+        Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -137,7 +137,9 @@ def save(engine: Engine, path: str | PathLike[str]) -> None:
         "intaken": [asdict(intaken) for intaken in books.intaken],
         "clocks": [books.clocks.left, books.clocks.right],
         "schemas": [None if schema is None else _schema_text(schema) for schema in books.schemas],
-        "timeline": None if books.timeline is None else {"tick": books.timeline.tick, "zoned": books.timeline.zoned},
+        "timeline": None
+        if books.timeline is None
+        else {"tick": books.timeline.tick, "zoned": books.timeline.zoned},
         "matches": books.matches,
         "emitted": books.emitted,
         "bounds": [None if ring is None else ring.bound for ring in rings],
@@ -156,18 +158,16 @@ def save(engine: Engine, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str], *, condition: str | None, threads: int | None) -> Engine:
     """The join that a snapshot holds."""
     header, sections = read(path)
+    stored = header["settings"]
+    if condition is not None and condition != stored["condition"]:
+        raise StateError(
+            f"{path} was saved with the condition {stored['condition']!r}; expected {condition!r}; load it "
+            "without a condition, or start a new join"
+        )
     try:
-        stored = header["settings"]
-        if condition is not None and condition != stored["condition"]:
-            raise StateError(
-                f"{path} was saved with the condition {stored['condition']!r}; expected {condition!r}; load it "
-                "without a condition, or start a new join"
-            )
         engine = Engine(Settings.from_json(stored | ({} if threads is None else {"threads": threads})))
         _refill_books(engine, header, sections)
         engine.check()
-    except StateError:
-        raise
     except (SlidejoinError, pa.ArrowException, KeyError, TypeError, ValueError, AssertionError) as error:
         raise StateError(
             f"{path} does not describe a join ({type(error).__name__}: {error}); expected a file written by save(); "
@@ -184,7 +184,9 @@ def _refill_books(engine: Engine, header: dict[str, Any], sections: dict[str, by
     if scale is not None and books.timeline is None:
         books.timeline = Timeline.bare(engine.times(), engine.settings.lateness, **scale)
         books.clocks = Clocks(lateness=books.timeline.lateness)
-    if (None if books.timeline is None else books.timeline.tick) != (None if scale is None else scale["tick"]):
+    if (None if books.timeline is None else books.timeline.tick) != (
+        None if scale is None else scale["tick"]
+    ):
         raise ValueError("the time scale is another one")
     for side, name in enumerate(SIDES):
         if f"{name}.rows" in sections:

@@ -121,7 +121,10 @@ class Worker:
         if self.bound is None or ring is None or not ring.subwindows or arrivals.rows == 0:
             return []
         reach = Reach(
-            int(arrivals.lows.min()), int(arrivals.lows.max()), int(arrivals.highs.min()), int(arrivals.highs.max())
+            int(arrivals.lows.min()),
+            int(arrivals.lows.max()),
+            int(arrivals.highs.min()),
+            int(arrivals.highs.max()),
         )
         near = [s for s in ring.subwindows if s.high >= reach.low and s.lowest <= reach.high]
         if not near:
@@ -131,13 +134,12 @@ class Worker:
             probes = arranged(access, arrivals, hints[number] if number < len(hints) else None)
             if len(probes) == 0:
                 continue
-            if self.threads > 1 and len(probes) >= PARALLEL:
-                pieces = probes.pieces(self.threads)
-            else:
-                pieces = [probes]
+            pieces = probes.pieces(self.threads) if len(probes) >= PARALLEL else [probes]
 
             def answer(piece: Probes, number: int = number, access: Access = access) -> list[Segment]:
-                return [seg for sub in near for seg in self._answer(sub, number, access, piece, arrivals, reach)]
+                return [
+                    seg for sub in near for seg in self._answer(sub, number, access, piece, arrivals, reach)
+                ]
 
             if len(pieces) == 1:
                 found += answer(pieces[0])
@@ -147,7 +149,13 @@ class Worker:
         return found
 
     def _answer(
-        self, subwindow: Subwindow, number: int, access: Access, probes: Probes, arrivals: Arrivals, reach: Reach
+        self,
+        subwindow: Subwindow,
+        number: int,
+        access: Access,
+        probes: Probes,
+        arrivals: Arrivals,
+        reach: Reach,
     ) -> list[Segment]:
         """One subwindow's answer to a batch of probes.
 
@@ -156,6 +164,9 @@ class Worker:
         """
         window = not reach.covers(subwindow)  # asked first: another thread may compact meanwhile
         answers = subwindow.indexes[number].probe(probes)
+        if window and access.index.by_arrival and subwindow.ascending:
+            answers = [within(ranges, arrivals, subwindow) for ranges in answers]
+            window = False
         check = Check(window, access.verify)
         if window and access.verify is None:
             candidates_found = sum(ranges.pairs for ranges in answers)
@@ -165,6 +176,8 @@ class Worker:
                     return self._answer(subwindow, number, access, probes, arrivals, reach)
         segments = []
         for ranges in answers:
+            if ranges.pairs == 0:
+                continue
             if not window and access.verify is None:
                 segments.append(Segment(arrivals, subwindow, ranges, ranges.pairs))
             else:
@@ -177,9 +190,12 @@ class Worker:
         chosen = self.access[stored]
         if chosen is None:
             ring = self.rings[stored]
-            assert ring is not None and self.bound is not None
+            assert ring is not None
+            assert self.bound is not None
             rows = ring.subwindows[-1].payload.batches()[0]
-            chosen = tuple(choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches)
+            chosen = tuple(
+                choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches
+            )
             for subwindow in ring.subwindows:
                 subwindow.indexes = [built(access, subwindow) for access in chosen]
             self.access[stored] = chosen
@@ -187,9 +203,7 @@ class Worker:
 
     # -- outer, semi and anti --------------------------------------------------------------------------
 
-    def _mark(
-        self, segments: list[Segment], arrivals: Arrivals, home: Home, step: Step
-    ) -> None:
+    def _mark(self, segments: list[Segment], arrivals: Arrivals, home: Home, step: Step) -> None:
         """Remember which rows have matched; a semi join emits those of the left that had not before."""
         padded = PADDED[self.how]
         if not segments or not padded:
@@ -223,7 +237,8 @@ class Worker:
             id(arrivals): (home.subwindow, home.first) for arrivals, home in zip(group, homes, strict=True)
         }
         for chunk in ordered.chunks(1 << 16):
-            assert chunk.left is not None and chunk.left.which is not None
+            assert chunk.left is not None
+            assert chunk.left.which is not None
             which, ids = chunk.left.which, chunk.left.ids
             begin = 0
             for end in [*(np.flatnonzero(np.diff(which)) + 1).tolist(), len(which)]:
@@ -299,6 +314,18 @@ class Reach:
     def covers(self, subwindow: Subwindow) -> bool:
         """Whether every row of the batch sees all of the subwindow, so that nothing needs checking."""
         return self.low_most <= subwindow.lowest and subwindow.high <= self.high_least
+
+
+def within(ranges: Ranges, arrivals: Arrivals, subwindow: Subwindow) -> Ranges:
+    """Ranges over ids in arrival order, cut to each probing row's window."""
+    positions = subwindow.positions.of(ranges.ids)
+    starts = np.maximum(ranges.starts, np.searchsorted(positions, arrivals.lows[ranges.rows])).astype(
+        np.int32
+    )
+    ends = np.minimum(ranges.ends, np.searchsorted(positions, arrivals.highs[ranges.rows], side="right"))
+    some = np.flatnonzero(ends > starts)
+    starts, ends = starts[some], ends[some].astype(np.int32)
+    return Ranges(ranges.rows[some], starts, ends, ranges.ids, int((ends.astype(np.int64) - starts).sum()))
 
 
 def one_sided(filters: tuple[object, object], side: int, batch: pa.RecordBatch) -> NDArray[np.bool_] | None:

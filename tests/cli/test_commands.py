@@ -51,31 +51,36 @@ def test_explain_refusals(refused, files):
     refused("explain", "--on", "l.price < r.nothing", "--rows", "5", *files.args)
 
 
+PROGRAM = """
+import json, pathlib, sys
+print("measuring", *sys.argv[1:])
+results = pathlib.Path("bench/results")
+results.mkdir(exist_ok=True)
+(results / "all.json").write_text(json.dumps({"rows_per_second": 5}))
+sys.exit({"good": 0, "odd": 2}.get(sys.argv[1], 3))
+"""
+
+
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A source checkout with two benchmarks, and the package in its place."""
+    """A source checkout with a benchmark, and the package in its place."""
     package = tmp_path / "src" / "slidejoin" / "__init__.py"
     monkeypatch.setattr(bench_module.slidejoin, "__file__", str(package))
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "bench").mkdir()
-    body = 'import sys\nif __name__ == "__main__":\n    sys.exit({})\n'
-    (tmp_path / "bench" / "good.py").write_text('"""Ends well."""\n' + body.format(0))
-    (tmp_path / "bench" / "bad.py").write_text('"""Fails."""\n' + body.format(3))
-    (tmp_path / "bench" / "workloads.py").write_text('"""Not a program."""\n')
-    return tmp_path
+    (tmp_path / "bench" / "__main__.py").write_text(PROGRAM)
 
 
-def test_bench(slidejoin, refused, checkout):
-    assert json.loads(slidejoin("bench", "--list", "--json").stdout) == {
-        "bad": "Fails.",
-        "good": "Ends well.",
-    }
-    assert "good" in slidejoin("bench", "--list").stdout
-    assert slidejoin("bench", "good").exit_code == 0
-    result = slidejoin("bench", "--json")
-    assert result.exit_code == 1
-    assert json.loads(result.stdout) == {"exit_codes": {"bad": 3, "good": 0}}
-    assert "no benchmark 'missing'" in refused("bench", "missing")
+@pytest.mark.parametrize(("name", "code"), [("good", 0), ("bad", 1), ("odd", 2)])
+def test_bench(slidejoin, checkout, capfd, name, code):
+    assert slidejoin("bench", name, "--quick").exit_code == code
+    assert capfd.readouterr().out == f"measuring {name} --quick\n"
+
+
+def test_bench_report(slidejoin, checkout, capfd):
+    report = slidejoin("bench", "good", "--json").stdout
+    assert capfd.readouterr().err == "measuring good\n"
+    assert json.loads(report) == {"exit_code": 0, "results": {"all": {"rows_per_second": 5}}}
 
 
 def test_bench_without_a_checkout(refused, tmp_path, monkeypatch):

@@ -30,7 +30,9 @@ def pairs(answers: list[Ranges]) -> list[tuple[int, int]]:
 
 
 def probe(index: Index, lows: list[int], highs: list[int]) -> list[tuple[int, int]]:
-    arranged = index.arrange_probes(None, np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64), None)
+    arranged = index.arrange_probes(
+        None, np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64), None
+    )
     return pairs(list(index.probe(arranged)))
 
 
@@ -64,7 +66,10 @@ def test_equals_a_dictionary(name: str, actions: list[tuple[str, list[int]]], wi
         else:
             highs = keys
             if name != "hash":
-                highs = [min(2**63 - 1, max(-(2**63), key + width)) for key, width in zip(keys, widths, strict=False)]
+                highs = [
+                    min(2**63 - 1, max(-(2**63), key + width))
+                    for key, width in zip(keys, widths, strict=False)
+                ]
             assert probe(index, keys, highs) == expected(name, held, keys, highs)
         index.check()
         assert index.entries == len(held)
@@ -106,12 +111,15 @@ def test_a_wrong_hint_is_not_believed() -> None:
     index = REGISTRY["bi_sort"]
     wrong = np.array([0, 1, 2], dtype=np.int32)
     probes = index.arrange_probes(None, np.array([3, 1, 2]), np.array([3, 1, 2]), wrong)
-    assert probes.lows.tolist() == [1, 2, 3] and probes.rows.tolist() == [1, 2, 0]
+    assert probes.lows.tolist() == [1, 2, 3]
+    assert probes.rows.tolist() == [1, 2, 0]
 
 
 def test_runs_stay_few() -> None:
     index = REGISTRY["bi_sort"]()
     rng = np.random.default_rng(3)
     for at in range(0, 4000, 10):
-        index.insert(index.arrange_entries(rng.integers(0, 10**9, 10), np.arange(at, at + 10, dtype=np.int32)))
+        index.insert(
+            index.arrange_entries(rng.integers(0, 10**9, 10), np.arange(at, at + 10, dtype=np.int32))
+        )
     assert len(index._runs.runs) <= 5  # type: ignore[attr-defined]

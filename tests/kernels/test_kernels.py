@@ -39,7 +39,8 @@ def test_find_ranges(held: int, asked: int, spread: int) -> None:
     some = last > first
     assert (kept, pairs) == (some.sum(), (last - first).sum())
     assert np.array_equal(out[:kept], rows[some])
-    assert np.array_equal(starts[:kept], first[some]) and np.array_equal(ends[:kept], last[some])
+    assert np.array_equal(starts[:kept], first[some])
+    assert np.array_equal(ends[:kept], last[some])
 
 
 def test_find_ranges_at_the_ends_of_int64() -> None:
@@ -68,7 +69,8 @@ def test_drop_below() -> None:
     keys, ids = np.arange(10), np.array([5, 1, 9, 0, 3, 8, 2, 7, 4, 6], dtype=np.int32)
     out_keys, out_ids = np.empty(10, dtype=np.int64), i32(10)
     count = drop_below(keys, ids, 5, out_keys, out_ids)
-    assert out_ids[:count].tolist() == [5, 9, 8, 7, 6] and out_keys[:count].tolist() == [0, 2, 5, 7, 9]
+    assert out_ids[:count].tolist() == [5, 9, 8, 7, 6]
+    assert out_keys[:count].tolist() == [0, 2, 5, 7, 9]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,8 @@ def test_drop_below() -> None:
 def test_sort_order(values: list[int]) -> None:
     array = np.array(values, dtype=np.int64)
     ordered, order = sort_order(array)
-    assert np.array_equal(ordered, np.sort(array)) and np.array_equal(array[order], ordered)
+    assert np.array_equal(ordered, np.sort(array))
+    assert np.array_equal(array[order], ordered)
     assert sorted(order.tolist()) == list(range(len(values)))
 
 
@@ -94,7 +97,8 @@ def test_sort_order_of_random_words() -> None:
     rng = np.random.default_rng(5)
     for array in (rng.integers(LOW, HIGH, 3000), rng.normal(size=3000).view(np.int64)):
         ordered, order = sort_order(array)
-        assert np.array_equal(ordered, np.sort(array)) and np.array_equal(array[order], ordered)
+        assert np.array_equal(ordered, np.sort(array))
+        assert np.array_equal(array[order], ordered)
 
 
 def test_finish_sort_gives_up() -> None:
@@ -103,7 +107,8 @@ def test_finish_sort_gives_up() -> None:
 
 
 def test_ascends() -> None:
-    assert ascends(np.array([], dtype=np.int64)) and ascends(np.array([1, 1, 2]))
+    assert ascends(np.array([], dtype=np.int64))
+    assert ascends(np.array([1, 1, 2]))
     assert not ascends(np.array([1, 0]))
 
 
@@ -144,7 +149,12 @@ def test_expand_visible_keeps_what_is_inside() -> None:
     none = np.empty(0, dtype=np.int64)
     highs[[2, 9]] = 113
     kept = expand_visible(*RANGES, IDS, none, 100, lows, highs, 0, 0, 7, rows, ids)
-    assert list(zip(rows[:kept].tolist(), ids[:kept].tolist(), strict=True)) == [(4, 10), (2, 13), (9, 12), (9, 13)]
+    assert list(zip(rows[:kept].tolist(), ids[:kept].tolist(), strict=True)) == [
+        (4, 10),
+        (2, 13),
+        (9, 12),
+        (9, 13),
+    ]
     positions = np.arange(100, 115)
     again = expand_visible(*RANGES, IDS, positions, 0, lows, highs, 0, 0, 7, rows, ids)
     assert again == kept
@@ -161,6 +171,8 @@ def test_marks() -> None:
     marks, newly = np.zeros(15, dtype=np.uint8), i32(5)
     marks[11] = 1
     count = mark_ranges(*RANGES[1:], IDS, np.zeros(6, dtype=np.int32), marks, newly)
-    assert newly[:count].tolist() == [10, 12, 13, 14] and marks.sum() == 5
+    assert newly[:count].tolist() == [10, 12, 13, 14]
+    assert marks.sum() == 5
     again = i32(3)
-    assert mark_ids(np.array([9, 10, 9], dtype=np.int32), marks, again) == 1 and again[0] == 9
+    assert mark_ids(np.array([9, 10, 9], dtype=np.int32), marks, again) == 1
+    assert again[0] == 9

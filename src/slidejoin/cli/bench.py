@@ -1,9 +1,11 @@
-"""``slidejoin bench``: run the programs under ``bench/`` of a source checkout, one process each."""
+"""``slidejoin bench``: run ``python -m bench`` of a source checkout."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,63 +13,53 @@ import typer
 
 import slidejoin
 from slidejoin.cli.endings import FAILURE, UsageError, orderly
-from slidejoin.cli.screen import as_json, stderr
+from slidejoin.cli.screen import as_json
+
+STDERR = 2  # where the programs' tables go when stdout is for machines
+PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True}  # --list, --quick and the like
 
 
 def bench(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Programs to run; default: all.", show_default=False)
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ARGUMENT",
+            help="Names of programs, --list, --quick: passed on to 'python -m bench'.",
+            show_default=False,
+        ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the programs and exit.")] = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
+    as_json_: Annotated[
+        bool, typer.Option("--json", help="Print the results that were written, machine-readable.")
+    ] = False,
 ) -> None:
     """Measure on this machine: the programs under bench/ of a source checkout."""
     with orderly():
-        programs = _programs()
-        unknown = [name for name in names or () if name not in programs]
-        if unknown:
-            raise UsageError(
-                f"there is no benchmark {unknown[0]!r}; expected one of {', '.join(programs)}; see --list"
-            )
-        if list_:
-            described = {name: _first_line(path) for name, path in programs.items()}
-            if as_json_:
-                typer.echo(as_json(described))
-            else:
-                for name, what in described.items():
-                    typer.echo(f"{name:12} {what}")
-            return
-        codes = {}
-        for name in names or programs:
-            if not as_json_:
-                stderr.rule(f"[bold]bench/{programs[name].name}", align="left")
-            codes[name] = subprocess.run(  # noqa: S603  # a program of this checkout, by its full path
-                [sys.executable, str(programs[name])],
-                check=False,
-                stdout=subprocess.DEVNULL if as_json_ else None,
-            ).returncode
+        checkout = _checkout()
+        began = time.time()
+        finished = subprocess.run(  # noqa: S603  # a program of this checkout, without a shell
+            [sys.executable, "-m", "bench", *(arguments or [])],
+            cwd=checkout,
+            check=False,
+            stdout=STDERR if as_json_ else None,
+        )
         if as_json_:
-            typer.echo(as_json({"exit_codes": codes}))
-        if any(codes.values()):
-            raise typer.Exit(FAILURE)
+            written = [
+                path
+                for path in sorted((checkout / "bench" / "results").glob("*.json"))
+                if path.stat().st_mtime >= began
+            ]
+            results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in written}
+            typer.echo(as_json({"exit_code": finished.returncode, "results": results}))
+        if finished.returncode:
+            raise typer.Exit(finished.returncode if finished.returncode == 2 else FAILURE)
 
 
-def _programs() -> dict[str, Path]:
-    """The benchmark programs by name."""
-    checkout = Path(slidejoin.__file__).resolve().parents[2]
-    folder = checkout / "bench"
-    found = {
-        path.stem: path
-        for path in sorted(folder.glob("*.py"))
-        if "__main__" in path.read_text(encoding="utf-8") and not path.stem.startswith("_")
-    }
-    if not found or not (checkout / "pyproject.toml").is_file():
+def _checkout() -> Path:
+    """The root of the source checkout that this package is imported from."""
+    root = Path(slidejoin.__file__).resolve().parents[2]
+    if not ((root / "bench" / "__main__.py").is_file() and (root / "pyproject.toml").is_file()):
         raise UsageError(
             "the benchmarks are not part of the installed package; expected a source checkout with its bench/ "
             "folder; clone the repository and run 'make bench'"
         )
-    return found
-
-
-def _first_line(path: Path) -> str:
-    return path.read_text(encoding="utf-8").lstrip('"').split("\n", 1)[0].strip('" ')
+    return root

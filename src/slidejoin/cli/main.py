@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import slidejoin
-from slidejoin.cli.bench import bench
+from slidejoin.cli.bench import PASS_ON, bench
 from slidejoin.cli.demo import demo
 from slidejoin.cli.explain import explain
 from slidejoin.cli.run import run
@@ -40,7 +40,7 @@ def _options(
 app.command()(demo)
 app.command()(run)
 app.command()(explain)
-app.command()(bench)
+app.command(context_settings=PASS_ON)(bench)
 
 
 def main() -> None:

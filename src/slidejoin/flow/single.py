@@ -35,7 +35,9 @@ class Single:
         ``leave(side, seen)`` is the bound below which rows leave once the stream has shown ``seen`` rows;
         None where rows leave by time, at the end of the push.
         """
-        for group in _interleaved(arrivals, self.piece_rows) if together else _in_turn(arrivals, self.piece_rows):
+        for group in (
+            _interleaved(arrivals, self.piece_rows) if together else _in_turn(arrivals, self.piece_rows)
+        ):
             admitted = [piece for piece in map(self.worker.admit, group) if piece.rows]
             if admitted:
                 self.worker.join(admitted, step)

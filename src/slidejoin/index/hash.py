@@ -43,6 +43,7 @@ class DirectoryRun(NamedTuple):
 
 class Hash:
     name: ClassVar[str] = "hash"
+    by_arrival: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality"})
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class Hash:
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        del hint  # look-ups need no order
         rows = np.arange(len(lows), dtype=np.int32) if rows is None else rows
         # An equality's interval is a point or, where no key can equal the value (1.5 against integers), empty.
         if not np.array_equal(lows, highs):

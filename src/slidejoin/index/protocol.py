@@ -59,9 +59,13 @@ class Ranges(NamedTuple):
 
 
 class Index(Protocol):
-    """One subwindow's structure. ``kinds`` are the access paths that it can serve."""
+    """One subwindow's structure. ``kinds`` are the access paths that it can serve.
+
+    ``by_arrival``: its answers list ids in arrival order, so that a window cuts a range out of a range.
+    """
 
     name: ClassVar[str]
+    by_arrival: ClassVar[bool]
     kinds: ClassVar[frozenset[str]]
 
     @staticmethod

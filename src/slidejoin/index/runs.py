@@ -8,6 +8,7 @@ changed, only replaced: a result may keep pointing into one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -78,7 +79,7 @@ class Runs(Generic[AnyRun]):
             assert len(run.keys) == len(run.ids) > 0, "a run has rows"
             assert bool(np.all(run.keys[1:] >= run.keys[:-1])), "keys ascend"
         lengths = [len(run.keys) for run in self.runs]
-        assert all(long > short for long, short in zip(lengths, lengths[1:], strict=False)), "runs shorten"
+        assert all(long > short for long, short in itertools.pairwise(lengths)), "runs shorten"
         ids = np.concatenate([run.ids for run in self.runs]) if self.runs else np.empty(0, np.int32)
         assert len(np.unique(ids)) == len(ids), "an id is held once"
 

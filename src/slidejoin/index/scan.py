@@ -19,6 +19,7 @@ NO_KEYS = np.empty(0, dtype=np.int64)
 
 class Scan:
     name: ClassVar[str] = "scan"
+    by_arrival: ClassVar[bool] = True
     kinds: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:
@@ -26,10 +27,12 @@ class Scan:
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+        del keys  # every row is a candidate
         return Entries(NO_KEYS, ids)
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        del hint  # nor is there an order to keep
         return Probes(np.arange(len(lows), dtype=np.int32) if rows is None else rows, lows, highs)
 
     def insert(self, entries: Entries) -> None:

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import types
-from numba.core import config
+import numba.core.config
+import numba.types
 
 Kernel = Callable[..., Any]
+types: Any = numba.types  # neither is typed
+config: Any = numba.core.config
 
 # Inputs are declared read-only so that views of Arrow buffers (which are) and our own arrays both fit.
 I64 = types.Array(types.int64, 1, "C", readonly=True)
@@ -35,7 +37,7 @@ OUT_U8 = types.Array(types.uint8, 1, "C")
 MODULES = ("search", "merge", "order", "buckets", "expand", "marks")
 
 _declared: list[tuple[Any, Any]] = []
-_ready = False
+_ready = threading.Event()
 _lock = threading.Lock()
 
 
@@ -44,8 +46,12 @@ def cache_directory() -> Path:
 
     ``SLIDEJOIN_CACHE`` names another place, for example where the home directory is read-only.
     """
-    base = os.environ.get("SLIDEJOIN_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    directory = Path(base) / "slidejoin" / f"numba-{numba.__version__}-py{sys.version_info[0]}{sys.version_info[1]}"
+    base = (
+        os.environ.get("SLIDEJOIN_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    )
+    directory = (
+        Path(base) / "slidejoin" / f"numba-{numba.__version__}-py{sys.version_info[0]}{sys.version_info[1]}"
+    )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     owned = directory.stat()
     if hasattr(os, "getuid") and owned.st_uid != os.getuid():
@@ -78,11 +84,10 @@ def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
 
 def ready(*, quiet: bool = False) -> None:
     """Load every kernel from the cache, or compile those that are missing, saying so on stderr."""
-    global _ready
-    if _ready:
+    if _ready.is_set():
         return
     with _lock:
-        if _ready:
+        if _ready.is_set():
             return
         for module in MODULES:
             import_module(f"{__name__}.{module}")
@@ -90,19 +95,16 @@ def ready(*, quiet: bool = False) -> None:
             said = quiet
             for compiled, signature in _declared:
                 if not said and not _cached(compiled):
-                    print(
-                        "slidejoin: compiling kernels, once for this machine (about 15 s) ...",
-                        file=sys.stderr,
-                        flush=True,
-                    )
+                    sys.stderr.write("slidejoin: compiling kernels, once for this machine (about 15 s) ...\n")
+                    sys.stderr.flush()
                     said = True
                 compiled.compile(signature)
                 compiled.disable_compile()
-        _ready = True
+        _ready.set()
 
 
 def _cached(compiled: Any) -> bool:
     """Whether the kernel has an up-to-date index file in the cache."""
-    index = Path(compiled._cache._cache_file._index_path)
+    index = Path(compiled._cache._cache_file._index_path)  # noqa: SLF001 - Numba has no public question for it
     source = Path(compiled.py_func.__code__.co_filename)
     return index.exists() and index.stat().st_mtime >= source.stat().st_mtime

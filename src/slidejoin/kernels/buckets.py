@@ -8,10 +8,9 @@ a key in one look-up and a step or two.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, kernel
+from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
 
 
 def mix(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -36,9 +35,7 @@ def fill_directory(keys, shift, directory):  # type: ignore[no-untyped-def]
     directory[len(directory) - 1] = len(keys)
 
 
-@kernel(
-    types.UniTuple(types.int64, 2)(I64, I32, types.int64, I64, I32, OUT_I32, OUT_I32, OUT_I32)
-)
+@kernel(types.UniTuple(types.int64, 2)(I64, I32, types.int64, I64, I32, OUT_I32, OUT_I32, OUT_I32))
 def look_up(keys, directory, shift, wanted, rows, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
     """The range of each wanted key, those that are present only; returns (ranges, pairs)."""
     half = 1 << (63 - shift)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
 from slidejoin.kernels.prefetch import prefetch
 
 U = np.uint64  # unsigned indices: see search.py
@@ -54,7 +53,19 @@ def expand_numbers(  # type: ignore[no-untyped-def]
 
 @kernel(
     types.int64(
-        I32, I32, I32, I32, I64, types.int64, I64, I64, types.int64, types.int64, types.int64, OUT_I32, OUT_I32
+        I32,
+        I32,
+        I32,
+        I32,
+        I64,
+        types.int64,
+        I64,
+        I64,
+        types.int64,
+        types.int64,
+        types.int64,
+        OUT_I32,
+        OUT_I32,
     )
 )
 def expand_visible(  # type: ignore[no-untyped-def]

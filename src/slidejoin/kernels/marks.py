@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from numba import types
-
-from slidejoin.kernels import I32, OUT_I32, OUT_U8, kernel
+from slidejoin.kernels import I32, OUT_I32, OUT_U8, kernel, types
 
 
 @kernel(types.int64(I32, I32, I32, OUT_I32, OUT_U8, OUT_I32))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from numba import types
-
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
 
 
 @kernel(types.void(I64, I32, I64, I32, OUT_I64, OUT_I32))

@@ -8,10 +8,9 @@ high bits tie are put right afterwards.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I64, OUT_I32, OUT_I64, kernel
+from slidejoin.kernels import I64, OUT_I32, OUT_I64, kernel, types
 
 WORD = 63  # bits of a non-negative int64
 PATIENCE = 8  # moves per row before nearly sorted is considered not sorted at all
@@ -42,7 +41,7 @@ def finish_sort(keys, order, patience):  # type: ignore[no-untyped-def]
 @kernel(types.boolean(I64))
 def ascends(values):  # type: ignore[no-untyped-def]
     """Whether the values never decrease."""
-    for i in range(1, len(values)):
+    for i in range(1, len(values)):  # noqa: SIM110 - Numba compiles no generators here
         if values[i] < values[i - 1]:
             return False
     return True

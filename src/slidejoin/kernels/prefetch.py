@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba.core.cgutils
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils, config
 from numba.extending import intrinsic
+
+from slidejoin.kernels import config, types
+
+cgutils: Any = numba.core.cgutils
 
 if config.DISABLE_JIT:
 
@@ -21,7 +24,7 @@ if config.DISABLE_JIT:
 else:
 
     @intrinsic
-    def prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]
+    def prefetch(typing_context, array, index):  # type: ignore[no-untyped-def]  # noqa: ARG001
         """Ask for the cache line of ``array[index]``; reads nothing, so any index is safe."""
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]

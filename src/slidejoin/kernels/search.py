@@ -14,9 +14,8 @@ ones make Numba test each for Python's counting from the end.
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from slidejoin.kernels import I32, I64, OUT_I32, kernel
+from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
 from slidejoin.kernels.prefetch import prefetch
 
 BLOCK = 16  # keys per sample: two cache lines of int64
@@ -59,8 +58,7 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
                     at = above
                     step <<= ONE
                     above = at + step
-                if above > blocks:
-                    above = blocks
+                above = min(above, blocks)
                 at += ONE
                 while at < above:
                     middle = (at + above) >> ONE
@@ -94,8 +92,7 @@ def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
         at = above
         step <<= ONE
         above = at + step
-    if above > n:
-        above = n
+    above = min(above, n)
     at += ONE
     while at < above:
         middle = (at + above) >> ONE

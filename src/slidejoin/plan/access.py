@@ -38,7 +38,9 @@ class Access:
         checked = f", then check {self.verify.text}" if self.verify is not None else ""
         if self.path is None:
             return f"{self.index.name} over every row{checked} ({self.reason})"
-        return f"{self.index.name} on {self.path.key_text} for {self.path.bounds_text}{checked} ({self.reason})"
+        return (
+            f"{self.index.name} on {self.path.key_text} for {self.path.bounds_text}{checked} ({self.reason})"
+        )
 
 
 def require(branches: tuple[Branch, ...], index: str) -> None:
@@ -59,9 +61,7 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     """The way to find rows of the ``stored`` side; ``rows`` and ``probing`` are what has arrived so far."""
     if index == "scan":
         return Access(branch, stored, REGISTRY["scan"], None, "asked for")
-    paths = [
-        path for path in branch.paths(stored) if index == "auto" or path.kind in REGISTRY[index].kinds
-    ]
+    paths = [path for path in branch.paths(stored) if index == "auto" or path.kind in REGISTRY[index].kinds]
     if not paths:
         return Access(branch, stored, REGISTRY["scan"], None, "nothing in it can be indexed")
     if len(paths) == 1:

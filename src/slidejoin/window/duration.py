@@ -91,7 +91,9 @@ def _parse(text: str, what: str) -> int:
         unit = word.lower().replace("µ", "u")
         size = NANOSECONDS.get(unit) or NANOSECONDS.get(unit.removesuffix("s"))
         if size is None:
-            hint = " (a month or a year has no fixed length)" if unit[:5] in ("month", "year", "years") else ""
+            hint = (
+                " (a month or a year has no fixed length)" if unit[:5] in ("month", "year", "years") else ""
+            )
             raise WindowError(
                 f"{what} {text!r} has the unknown unit {word!r}{hint}; expected nanoseconds to weeks; "
                 "write for example '10 minutes'"

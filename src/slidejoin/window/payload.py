@@ -95,7 +95,9 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     if not batches:
-        return pa.RecordBatch.from_arrays([pa.array([], type=f.type) for f in table.schema], schema=table.schema)
+        return pa.RecordBatch.from_arrays(
+            [pa.array([], type=f.type) for f in table.schema], schema=table.schema
+        )
     return pa.concat_batches(batches)
 
 

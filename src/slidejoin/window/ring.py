@@ -20,7 +20,9 @@ from slidejoin.window.subwindow import Subwindow
 
 SUBWINDOWS = 6  # a sixth of the window is the most that waits to be dropped
 
-SMALLEST = 1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
+SMALLEST = (
+    1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
+)
 
 
 class Extent(NamedTuple):

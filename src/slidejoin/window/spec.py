@@ -36,10 +36,14 @@ class Rows:
         for what in ("n", "slide"):
             value: Any = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise WindowError(f"Rows({what}={value!r}); expected a whole number of at least 1; try Rows(1000)")
+                raise WindowError(
+                    f"Rows({what}={value!r}); expected a whole number of at least 1; try Rows(1000)"
+                )
             object.__setattr__(self, what, int(value))
         if self.n > MOST_ROWS:
-            raise WindowError(f"Rows(n={self.n}) is too long; expected at most {MOST_ROWS}; use a shorter window")
+            raise WindowError(
+                f"Rows(n={self.n}) is too long; expected at most {MOST_ROWS}; use a shorter window"
+            )
         if self.n % self.slide:
             raise WindowError(
                 f"Rows(n={self.n}, slide={self.slide}): n is not a multiple of slide; expected whole slides; "
@@ -77,7 +81,9 @@ class Time:
         object.__setattr__(self, "on", _names(self.on, "on"))
         length = self.duration
         if length.ticks < 0 or (self.slide is not None and length.ticks == 0):
-            raise WindowError(f"Time(length={self.length!r}) is too short; expected a positive length; try '1 minute'")
+            raise WindowError(
+                f"Time(length={self.length!r}) is too short; expected a positive length; try '1 minute'"
+            )
         step = self.step
         if step is None:
             return
@@ -113,14 +119,20 @@ def _names(value: Any, what: str) -> Names:
         return value
     if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(v, str) and v for v in value):
         return (value[0], value[1])
-    raise WindowError(f"{what}={value!r}; expected a column name or a pair (left, right) of names; try {what}='ts'")
+    raise WindowError(
+        f"{what}={value!r}; expected a column name or a pair (left, right) of names; try {what}='ts'"
+    )
 
 
 def window_pair(window: Any) -> tuple[Window, Window]:
     """The left and the right window; one window serves both sides."""
     if isinstance(window, (Rows, Time)):
         return window, window
-    if isinstance(window, (tuple, list)) and len(window) == 2 and all(isinstance(w, (Rows, Time)) for w in window):
+    if (
+        isinstance(window, (tuple, list))
+        and len(window) == 2
+        and all(isinstance(w, (Rows, Time)) for w in window)
+    ):
         left, right = window
         if type(left) is not type(right):
             raise WindowError(

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError, WindowError
 from slidejoin.window.duration import Duration
-from slidejoin.window.spec import LEFT, RIGHT, SIDES, Time, column_of
+from slidejoin.window.spec import SIDES, Time, column_of
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}  # nanoseconds per tick
@@ -70,7 +69,9 @@ class Timeline:
     lateness: int
 
     @staticmethod
-    def build(windows: tuple[Time, Time], schemas: list[pa.Schema | None], lateness: Duration | None) -> Timeline:
+    def build(
+        windows: tuple[Time, Time], schemas: list[pa.Schema | None], lateness: Duration | None
+    ) -> Timeline:
         """The scale for what is known of the two streams; at least one schema is known."""
         columns = tuple(
             None if schema is None else TimeColumn.of(schema, column_of(windows[side].on, side), side)
@@ -100,7 +101,9 @@ class Timeline:
         return Timeline._scaled((columns[0], columns[1]), physical, known[0].zoned, ticks, windows, lateness)
 
     @staticmethod
-    def of_heartbeat(windows: tuple[Time, Time], value: Any, side: int, lateness: Duration | None) -> Timeline:
+    def of_heartbeat(
+        windows: tuple[Time, Time], value: Any, side: int, lateness: Duration | None
+    ) -> Timeline:
         """The scale before any row has come, as the first heartbeat and the windows tell it."""
         spans = [span for span in _spans(windows, lateness) if span.ticks]
         physical = spans[0].physical if spans else not isinstance(value, (int, np.integer))
@@ -134,7 +137,11 @@ class Timeline:
     ) -> Timeline:
         """The coarsest scale on which the columns' ticks and all lengths are whole."""
         sizes = ticks + [span.ticks for span in _spans(windows, lateness)]
-        tick = next(unit for unit in UNITS.values() if all(size % unit == 0 for size in sizes)) if physical else None
+        tick = (
+            next(unit for unit in UNITS.values() if all(size % unit == 0 for size in sizes))
+            if physical
+            else None
+        )
         left, right = (window.duration.ticks // (tick or 1) for window in windows)
         steps = [None if window.step is None else window.step.ticks // (tick or 1) for window in windows]
         return Timeline(
@@ -145,6 +152,7 @@ class Timeline:
             (steps[0], steps[1]),
             lateness.ticks // (tick or 1) if lateness else 0,
         )
+
     def ticks(self, column: pa.Array, side: int) -> Int64s:
         """Event times (no NULLs among them) as int64 ticks of the common scale."""
         kind = column.type
@@ -251,38 +259,49 @@ def _whole(value: Any, side: int) -> int:
 
 
 def _nanoseconds(value: Any, side: int, zoned: bool) -> int:
-    refused = WindowError(
-        f"advance({SIDES[side]}={value!r}); expected a datetime {'with' if zoned else 'without'} a time zone (or a "
-        "date, numpy.datetime64 or ISO text), as the event-time column says; pass the time of the heartbeat"
-    )
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise refused from None
-    if isinstance(value, pa.Scalar):
-        if not (pa.types.is_timestamp(value.type) or pa.types.is_date(value.type)) or not value.is_valid:
-            raise refused
-        if (pa.types.is_timestamp(value.type) and value.type.tz is not None) != zoned:
-            raise refused
-        if pa.types.is_date(value.type):
-            value = value.cast(pa.timestamp("s"))
-        return int(pc.cast(value, pa.int64()).as_py()) * UNITS[value.type.unit]
-    if isinstance(value, np.datetime64):
-        if np.isnat(value) or zoned:
-            raise refused
-        unit, count = np.datetime_data(value.dtype)
-        if unit in UNITS:
-            return int(value.astype(np.int64)) * UNITS[unit] * count
-        return int(value.astype("datetime64[s]").astype(np.int64)) * UNITS["s"]
-    if isinstance(value, datetime):
-        if value != value or (value.tzinfo is not None) != zoned:
-            raise refused
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-        whole = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-        return whole * 1_000 + int(getattr(value, "nanosecond", 0))
-    if isinstance(value, date) and not zoned:
-        return (value - date(1970, 1, 1)).days * DAY
-    raise refused
+    """A moment as nanoseconds from the epoch; refused unless it has a zone exactly when ``zoned``."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(moment, pa.Scalar):
+            nanoseconds, has_zone = _of_scalar(moment)
+        elif isinstance(moment, np.datetime64):
+            nanoseconds, has_zone = _of_numpy(moment)
+        elif isinstance(moment, datetime):
+            nanoseconds, has_zone = _of_datetime(moment)
+        elif isinstance(moment, date):
+            nanoseconds, has_zone = (moment - date(1970, 1, 1)).days * DAY, False
+        else:
+            nanoseconds, has_zone = 0, not zoned
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        has_zone = not zoned
+    if has_zone != zoned:
+        raise WindowError(
+            f"advance({SIDES[side]}={value!r}); expected a datetime {'with' if zoned else 'without'} a time zone (or "
+            "a date, numpy.datetime64 or ISO text), as the event-time column says; pass the time of the heartbeat"
+        )
+    return nanoseconds
 
+
+def _of_scalar(value: pa.Scalar) -> tuple[int, bool]:
+    if pa.types.is_date(value.type):
+        value = value.cast(pa.timestamp("s"))
+    if not pa.types.is_timestamp(value.type):
+        raise TypeError(str(value.type))
+    return int(value.value) * UNITS[value.type.unit], value.type.tz is not None
+
+
+def _of_numpy(value: np.datetime64) -> tuple[int, bool]:
+    if np.isnat(value):
+        raise ValueError("NaT")
+    unit, count = np.datetime_data(value.dtype)
+    if unit not in UNITS:
+        value, unit, count = value.astype("datetime64[s]"), "s", 1
+    return int(value.astype(np.int64)) * UNITS[unit] * count, False
+
+
+def _of_datetime(value: datetime) -> tuple[int, bool]:
+    zoned = value.tzinfo is not None
+    since = (value if zoned else value.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    whole = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    # pandas' Timestamp is a datetime that also counts nanoseconds.
+    return whole * 1_000 + int(getattr(value, "nanosecond", 0)), zoned
