@@ -40,12 +40,12 @@ class Contender(ABC):
         """Join the next batches of each side; how long each took and what was found."""
         work = self.workload
         pushes = list(work.pushes(self.at, batches * work.batch))
-        seconds, cpu, pairs, prints = [], 0.0, 0, []
+        seconds, cpu, pairs, prints = [], [], 0, []
         for push in pushes:
             start, start_cpu = perf_counter(), process_time()
             result = self.step(push)
             seconds.append(perf_counter() - start)
-            cpu += process_time() - start_cpu
+            cpu.append(process_time() - start_cpu)
             left, right = result()
             pairs += len(left)
             prints.append(fingerprint(left, right))
@@ -54,11 +54,12 @@ class Contender(ABC):
         return {
             "rows": rows,
             "seconds": sum(seconds),
-            "cpu_seconds": cpu,  # of all threads: what the work costs however busy the machine is
+            "cpu_seconds": sum(cpu),  # of all threads: what the work costs however busy the machine is
             "rows_per_second": rows / sum(seconds),
             "pairs": pairs,
             "prints": prints,
             "pushes": seconds,
+            "pushes_cpu": cpu,
         }
 
     def results(self, batches: int) -> list[Pairs]:

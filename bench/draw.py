@@ -222,11 +222,13 @@ def by_window(report: Report) -> str:
 
 def waits(report: Report) -> str:
     detail = report["detail"]["small_batches"]
-    percentiles = detail["milliseconds"]
-    names = [name for name in percentiles if float(name) >= 50]
+    names = [name for name in detail["milliseconds"] if float(name) >= 50]
     heads = ["maximum" if name == "100" else f"{name} %" for name in names]
-    return markdown([f"of {detail['pushes']:,} pushes", *heads],
-                    [["within, ms", *(f"{percentiles[name]:.2f}" for name in names)]])  # fmt: skip
+    rows = [
+        [what, *(f"{detail[key][name]:.2f}" for name in names)]
+        for what, key in (("done within, ms", "milliseconds"), ("processor time, ms", "cpu_milliseconds"))
+    ]
+    return markdown([f"of {detail['pushes']:,} pushes", *heads], rows)
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -48,7 +48,7 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
             )
         )
     for kind in ("rows", "time"):
-        turns = 20 if quick else 200
+        turns = 10 if quick else 200
         say(f"memory: {turns} turns of a {kind} window")
         run = alone("bench.memory:turnovers", kind=kind, window=1 << 16, turns=turns)
         detail[f"turnovers {kind}"] = run

@@ -136,6 +136,7 @@ class DuckDB(Peer):
     def __init__(self, workload: dict[str, Any] | Workload, threads: int = 2) -> None:
         super().__init__(workload, threads)
         self._engine = duckdb.connect(config={"threads": threads, "preserve_insertion_order": False})
+        self._engine.execute("SET enable_progress_bar = false")  # a slow query would draw over ours
         on = "k = b.k" if self.workload.kind == "equality" else "k BETWEEN b.low AND b.high"
         self._query = f"SELECT b.probing, w.stored FROM batch b JOIN win w ON w.{on}"
 

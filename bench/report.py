@@ -94,6 +94,8 @@ def rounds(figure: Figure) -> str:
 def goal(figure: Figure) -> str:
     if figure.goal is None:
         return ""
+    if figure.unit == "yes/no":
+        return "yes"
     return f"{'≤' if figure.at_most else '≥'} {show(figure.goal, figure.unit)}"
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.report import Figure, Section, middle
 from bench.stage import Stage
@@ -35,6 +36,7 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
             turns.append(stage.call("turn", batches=batches))
     speed, speeds = middle([turn["rows_per_second"] for turn in turns])
     waits = np.array([wait for turn in turns for wait in turn["pushes"]]) * 1e3
+    work = np.array([cpu for turn in turns for cpu in turn["pushes_cpu"]]) * 1e3
     per_round = [np.percentile(np.array(turn["pushes"]) * 1e3, (50, 99)) for turn in turns]
     p50, p99 = (float(value) for value in np.percentile(waits, (50, 99)))
     spreads = [(float(min(column)), float(max(column))) for column in zip(*per_round, strict=True)]
@@ -49,11 +51,14 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
             **asdict(WORK),
             "condition": WORK.condition,
             "pushes": len(waits),
-            "cpu_milliseconds_per_push": sum(turn["cpu_seconds"] for turn in turns) * 1e3 / len(waits),
+            "cpu_milliseconds_per_push": float(work.mean()),
             "fill_seconds": filling,
             "warm_up_seconds": warming["seconds"],
-            "milliseconds": {
-                str(p): float(np.percentile(waits, p)) for p in (1, 10, 50, 90, 99, 99.9, 99.99, 100)
-            },
+            "milliseconds": percentiles(waits),
+            "cpu_milliseconds": percentiles(work),
         },
     )
+
+
+def percentiles(values: NDArray[np.float64]) -> dict[str, float]:
+    return {str(p): float(np.percentile(values, p)) for p in (1, 10, 50, 90, 99, 99.9, 99.99, 100)}

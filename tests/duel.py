@@ -6,9 +6,11 @@ order asked for, the late rows kept, the accounting, and the engine's own invari
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,11 @@ import pytest
 import naive
 import slidejoin as sj
 from generate.cases import Advance, Call, Push, Setup, ticks_of
+from slidejoin.index import REGISTRY
+from slidejoin.window.ring import Ring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 LARGEST_PIECE = 65_536
@@ -40,6 +44,39 @@ def forced_index(name: str) -> Iterator[None]:
         if name != "auto" and "index" in str(error) and "needs" in str(error):
             raise InapplicableError(str(error)) from error
         raise
+
+
+class FaultError(MemoryError):
+    """A failure put into the engine on purpose."""
+
+
+FRAGILE = [
+    *((index, name) for index in REGISTRY.values() for name in ("insert", "probe", "merge", "drop_below")),
+    *((Ring, name) for name in ("append", "complete", "expire")),
+]
+
+
+@contextmanager
+def fault(after: int, *, done: bool) -> Iterator[None]:
+    """Inside, the engine's parts work ``after`` times and then fail once: before their work, or when it is ``done``."""
+    calls = itertools.count()
+
+    def fragile(work: Callable[..., Any]) -> Callable[..., Any]:
+        def attempt(*args: Any, **kwargs: Any) -> Any:
+            failing = next(calls) == after
+            if failing and not done:
+                raise FaultError
+            result = work(*args, **kwargs)
+            if failing:
+                raise FaultError
+            return result
+
+        return attempt
+
+    with ExitStack() as patches:
+        for part, name in FRAGILE:
+            patches.enter_context(mock.patch.object(part, name, fragile(getattr(part, name))))
+        yield
 
 
 def build(setup: Setup, **override: Any) -> sj.Join:
@@ -151,6 +188,25 @@ class Duel:
             if name in given:
                 self.pushed[side] = pa.concat_tables([self.pushed[side], given[name]])
         return self.settle(expected, matches)
+
+    def push_with_fault(self, left: Raw, right: Raw, after: int, *, done: bool) -> None:
+        """A push in which the engine's own parts may fail: all of it happens, or nothing does."""
+        given = {"left": self.setup.table(0, left), "right": self.setup.table(1, right)}
+        given = {name: table for name, table in given.items() if table.num_rows}
+        with fault(after, done=done):
+            try:
+                matches = self.engine.push(**given)
+            except (FaultError, sj.LateRowError):
+                matches = None
+        if matches is None:
+            self.settle([], None)
+            return
+        expected = self.oracle.push(self.setup.naive_rows(0, left), self.setup.naive_rows(1, right))
+        self.known |= given.keys()
+        for side, name in enumerate(SIDES):
+            if name in given:
+                self.pushed[side] = pa.concat_tables([self.pushed[side], given[name]])
+        self.settle(expected, matches)
 
     def advance(self, left: int | None = None, right: int | None = None) -> list[naive.Pair]:
         beats = {

@@ -50,6 +50,11 @@ class JoinLife(RuleBasedStateMachine):
     def push_both(self, left: bytes, right: bytes) -> None:
         self.duel.push(self.feed.rows(0, left), self.feed.rows(1, right))
 
+    @precondition(lambda self: not self.finished)
+    @rule(left=blocks, right=blocks, after=st.integers(0, 12), done=st.booleans())
+    def push_with_fault(self, left: bytes, right: bytes, after: int, done: bool) -> None:
+        self.duel.push_with_fault(self.feed.rows(0, left), self.feed.rows(1, right), after, done=done)
+
     @precondition(lambda self: not self.finished and self.duel.setup.timed)
     @rule(sides=st.sampled_from(((0,), (1,), (0, 1))), steps=st.sampled_from((0, 1, 5, -3, 30)))
     def advance(self, sides: tuple[int, ...], steps: int) -> None:

@@ -289,7 +289,7 @@ class Worker:
             for subwindow in ring.subwindows:
                 if self.access[side] is None:
                     subwindow.indexes = []
-                elif subwindow.cut > subwindow.dead:
+                elif not subwindow.indexes or subwindow.cut > subwindow.dead:
                     subwindow.cut = 0
                     subwindow.indexes = [built(access, subwindow) for access in self.access[side] or ()]
 

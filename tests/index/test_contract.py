@@ -75,16 +75,6 @@ def test_equals_a_dictionary(name: str, actions: list[tuple[str, list[int]]], wi
         assert index.entries == len(held)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_a_copy_is_independent(name: str) -> None:
-    index = REGISTRY[name]()
-    index.insert(index.arrange_entries(np.array([3, 1, 2]), np.arange(3, dtype=np.int32)))
-    twin = index.copy()
-    twin.insert(twin.arrange_entries(np.array([1]), np.array([3], dtype=np.int32)))
-    assert (index.entries, twin.entries) == (3, 4)
-    assert probe(index, [1], [1]) == expected(name, {0: 3, 1: 1, 2: 2}, [1], [1])
-
-
 @pytest.mark.parametrize("name", ["bi_sort", "hash"])
 def test_an_answer_outlives_later_merges(name: str) -> None:
     index = REGISTRY[name]()

@@ -43,7 +43,7 @@ def demo(
             typer.echo(screen.as_json(show.report()))
             return
         out = screen.stdout
-        out.print(f"\n[bold]trades l × quotes r[/]   {CONDITION}   [dim]within {WINDOW}[/]\n")
+        out.print(f"\n[bold]trades l × quotes r[/]  [dim]within {WINDOW} of each other, on[/]\n{CONDITION}\n")
         with Live(console=out, auto_refresh=False, transient=True) as live:
             show.stream(lambda: live.update(show.picture(), refresh=True))
         for part in (show.picture(), show.sample(), screen.accounts(show.stats)):
@@ -113,7 +113,7 @@ class Show:
             "batch_rows": BATCH_ROWS,
             "latency_ms": {f"p{p}": round(self._latency(p) * 1e3, 3) for p in (50, 99)},
             "matches": self.matches,
-            "sample": [] if self.found is None else self.found.slice(0, SAMPLE_ROWS).to_pylist(),
+            "sample": self._some(),
             "stats": self.stats,
         }
 
@@ -129,8 +129,7 @@ class Show:
         figures.add_row(
             "latency",
             f"{screen.milliseconds(self._latency(50))}",
-            f"median push of {BATCH_ROWS:,} trades and {BATCH_ROWS:,} quotes, results built; "
-            f"p99 {screen.milliseconds(self._latency(99))}",
+            f"p99 {screen.milliseconds(self._latency(99))}; a push of 2 × {BATCH_ROWS:,} rows, results built",
         )
         figures.add_row("state", f"{screen.short(rows)} rows", screen.size(stats["state_bytes"]))
         figures.add_row("matches", screen.short(self.matches), f"from {screen.short(self.rows)} rows")
@@ -145,22 +144,32 @@ class Show:
 
     def sample(self) -> Table:
         """A few of the latest matches."""
-        table = Table(title="some of the latest matches", title_justify="left", header_style="bold")
+        table = Table(title="some of the latest matches", title_justify="left", box=None, pad_edge=False)
         for name in ("symbol", "trade", "at", "price", "qty", "quote", "at", "price", "size"):
             table.add_column(name, justify="left" if name == "symbol" else "right")
-        for row in [] if self.found is None else self.found.slice(0, SAMPLE_ROWS).to_pylist():
+        for row in self._some():
             table.add_row(
                 row["symbol_l"],
-                f"{row['trade_id']:,}",
+                str(row["trade_id"]),
                 f"{row['ts_l']:%M:%S.%f}"[:-3],
                 f"{row['price_l']:.3f}",
                 f"{row['qty']:,}",
-                f"{row['quote_id']:,}",
+                str(row["quote_id"]),
                 f"{row['ts_r']:%M:%S.%f}"[:-3],
                 f"{row['price_r']:.3f}",
                 f"{row['size']:,}",
             )
         return table
+
+    def _some(self) -> list[dict[str, Any]]:
+        """Rows from all over the latest batch of results."""
+        if self.found is None:
+            return []
+        last = self.found.num_rows - 1
+        rows: list[dict[str, Any]] = self.found.take(
+            np.linspace(0, last, SAMPLE_ROWS).astype(np.int64)
+        ).to_pylist()
+        return rows
 
     def _latency(self, percent: int) -> float:
         return float(np.percentile(self.latencies, percent))

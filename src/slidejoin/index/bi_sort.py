@@ -83,11 +83,6 @@ class BiSort:
     def merge(self) -> None:
         self._runs.merge()
 
-    def copy(self) -> BiSort:
-        twin = BiSort()
-        twin._runs = self._runs.copy()
-        return twin
-
     def check(self) -> None:
         self._runs.check()
         for run in self._runs.runs:

@@ -89,11 +89,6 @@ class Hash:
     def merge(self) -> None:
         self._runs.merge()
 
-    def copy(self) -> Hash:
-        twin = Hash()
-        twin._runs = self._runs.copy()
-        return twin
-
     def check(self) -> None:
         self._runs.check()
         for run in self._runs.runs:

@@ -91,9 +91,6 @@ class Index(Protocol):
     def merge(self) -> None:
         """The subwindow is complete: reorganise for probing alone."""
 
-    def copy(self) -> Index:
-        """A second index over the same immutable arrays, O(1): inserting into one leaves the other."""
-
     def check(self) -> None:
         """Assert every invariant."""
 

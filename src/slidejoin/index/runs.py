@@ -39,9 +39,9 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 class Runs(Generic[AnyRun]):
     """A list of runs from long to short."""
 
-    def __init__(self, build: Callable[[Int64s, Int32s], AnyRun], runs: tuple[AnyRun, ...] = ()) -> None:
+    def __init__(self, build: Callable[[Int64s, Int32s], AnyRun]) -> None:
         self._build = build
-        self.runs = runs
+        self.runs: tuple[AnyRun, ...] = ()
 
     def insert(self, keys: Int64s, ids: Int32s) -> None:
         """Add a sorted batch; O(log n) amortised per row."""
@@ -70,9 +70,6 @@ class Runs(Generic[AnyRun]):
             if count:
                 kept.append(self._build(keys[:count].copy(), ids[:count].copy()))
         self.runs = tuple(kept)
-
-    def copy(self) -> Runs[AnyRun]:
-        return Runs(self._build, self.runs)
 
     def check(self) -> None:
         for run in self.runs:

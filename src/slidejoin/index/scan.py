@@ -52,11 +52,6 @@ class Scan:
     def merge(self) -> None:
         """Nothing to reorganise."""
 
-    def copy(self) -> Scan:
-        twin = Scan()
-        twin._ids = self._ids
-        return twin
-
     def check(self) -> None:
         assert bool(np.all(np.diff(self._ids) > 0)), "ids must ascend"
 

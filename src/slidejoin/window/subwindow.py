@@ -219,13 +219,14 @@ class Subwindow:
     def copy(self) -> Subwindow:
         """A twin to fall back to: appending, expiring or completing one leaves the other as it was.
 
-        Match marks are shared; whoever sets them keeps a journal.
+        It has no indexes: falling back is rare, and they can be built again. Match marks are shared; whoever
+        sets them keeps a journal.
         """
         twin = Subwindow.__new__(Subwindow)
         state: dict[str, Any] = dict(self.__dict__)
         state["payload"] = self.payload.copy()
         state["seqs"], state["positions"] = self.seqs.copy(), self.positions.copy()
-        state["indexes"] = [index.copy() for index in self.indexes]
+        state["indexes"], state["cut"] = [], 0
         twin.__dict__.update(state)
         return twin
 

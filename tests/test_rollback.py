@@ -1,0 +1,88 @@
+"""A call that fails in the middle leaves the join as it was, wherever it fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slidejoin as sj
+from slidejoin.worker import Worker
+
+TUNING = sj.Tuning(subwindow_rows=7, chunk_rows=4)
+
+
+def rows(rng: np.random.Generator, count: int, at: int) -> dict[str, Any]:
+    return {"x": rng.integers(0, 12, count), "t": at + rng.integers(0, 5, count)}
+
+
+def feed(rng: np.random.Generator, step: int) -> dict[str, Any]:
+    sides: dict[str, Any] = {}
+    for name in ("left", "right"):
+        if rng.random() < 0.7:
+            sides[name] = rows(rng, int(rng.integers(0, 15)), 3 * step)
+    return sides
+
+
+def drain(join: sj.Join, pushes: list[dict[str, Any]]) -> list[list[tuple[int, int]]]:
+    results = []
+    for sides in pushes:
+        left, right = join.push(**sides).indices()
+        results.append(sorted(zip(left.tolist(), right.tolist(), strict=True)))
+    left, right = join.finish().indices()
+    return [*results, sorted(zip(left.tolist(), right.tolist(), strict=True))]
+
+
+class Trouble(Exception):
+    pass
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi"])
+@pytest.mark.parametrize("window", [sj.Rows(20), sj.Rows(20, by="t"), sj.Time(10, on="t")], ids=repr)
+@pytest.mark.parametrize("method", ["insert", "probe", "expire", "_mark"])
+@pytest.mark.parametrize("index", ["auto", "scan"])
+def test_a_failure_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, how: str, window: Any, method: str, index: str
+) -> None:
+    rng = np.random.default_rng(11)
+    pushes = [feed(rng, step) for step in range(25)]
+    condition = "abs(l.x - r.x) <= 1 AND l.t <> r.t"
+
+    def make() -> sj.Join:
+        return sj.Join(condition, window=window, how=how, index=index, tuning=TUNING)
+
+    expected = drain(make(), pushes)
+    join = make()
+    real = getattr(Worker, method)
+    for number, sides in enumerate(pushes):
+        before = join.stats()
+        for allowed in range(3):
+            calls = 0
+
+            def fails(self: Worker, *args: Any, allowed: int = allowed) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls > allowed:
+                    raise Trouble
+                return real(self, *args)
+
+            monkeypatch.setattr(Worker, method, fails)
+            try:
+                matches = join.push(**sides)
+            except Trouble:
+                monkeypatch.setattr(Worker, method, real)
+                after = join.stats()
+                assert {**after, "state_bytes": 0} == {**before, "state_bytes": 0}
+                join.check()
+                continue
+            break
+        else:
+            monkeypatch.setattr(Worker, method, real)
+            matches = join.push(**sides)
+        monkeypatch.setattr(Worker, method, real)
+        left, right = matches.indices()
+        assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected[number]
+        join.check()
+    left, right = join.finish().indices()
+    assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected[-1]
