@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from time import perf_counter
 
 from rich.console import Console
 
 from bench import many_pairs, memory, report, small_batches, startup, throughput
+from bench.stage import StageError
 from bench.workloads import SEED
 
 SECTIONS = {
@@ -62,4 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing was written")
+    except StageError as error:
+        sys.exit(str(error))

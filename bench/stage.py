@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -16,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+class StageError(RuntimeError):
+    """A contender's process ended before it answered; its own message is on stderr."""
 
 
 class Stage:
@@ -49,7 +54,7 @@ class Stage:
             answer = ""
         if not answer:
             code = process.wait()
-            raise RuntimeError(f"the process of {self.target} ended with code {code}; its message is above")
+            raise StageError(f"the process of {self.target} ended with code {code}; its message is above")
         return json.loads(answer)
 
     def close(self) -> None:
@@ -77,6 +82,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not look like an answer
     subject: Any = None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted program closes our input, and we end
     for line in sys.stdin:
         request = json.loads(line)
         if "target" in request:
@@ -85,5 +91,8 @@ def serve() -> None:
             answer = subject if isinstance(subject, dict) else None
         else:
             answer = getattr(subject, request["method"])(**request["arguments"])
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        try:
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+        except BrokenPipeError:  # nobody waits for the answer any more
+            os._exit(1)

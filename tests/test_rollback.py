@@ -60,12 +60,12 @@ def test_a_failure_changes_nothing(
         for allowed in range(3):
             calls = 0
 
-            def fails(self: Worker, *args: Any, allowed: int = allowed) -> Any:
+            def fails(self: Worker, *args: Any, allowed: int = allowed, **options: Any) -> Any:
                 nonlocal calls
                 calls += 1
                 if calls > allowed:
                     raise Trouble
-                return real(self, *args)
+                return real(self, *args, **options)
 
             monkeypatch.setattr(Worker, method, fails)
             try:

@@ -9,7 +9,7 @@ after a restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,6 +48,7 @@ class Home(NamedTuple):
     subwindow: Subwindow
     first: int
     hints: list[Int32s | None]
+    pending: list[Future[None]]
 
 
 class Worker:
@@ -81,17 +82,20 @@ class Worker:
             return arrivals
         return arrivals.select(np.flatnonzero(passing).astype(np.int32))
 
-    def insert(self, arrivals: Arrivals) -> Home:
-        """Store rows in the newest subwindow and its indexes."""
+    def insert(self, arrivals: Arrivals, *, later: bool = False) -> Home:
+        """Store rows in the newest subwindow and its indexes; ``later`` leaves the latter to other threads."""
         ring = self.rings[arrivals.side]
         assert ring is not None
         subwindow, first = ring.append(arrivals, lambda new: self._begin(new, arrivals.side))
-        hints: list[Int32s | None] = []
+        home = Home(subwindow, first, [], [])
         for access, index in zip(self.access[arrivals.side] or (), subwindow.indexes, strict=True):
-            arranged_entries = index.arrange_entries(*entries(access, arrivals.batch, first))
-            index.insert(arranged_entries)
-            hints.append(arranged_entries.ids - np.int32(first) if first else arranged_entries.ids)
-        return Home(subwindow, first, hints)
+            sorted_entries = index.arrange_entries(*entries(access, arrivals.batch, first))
+            home.hints.append(sorted_entries.ids - np.int32(first) if first else sorted_entries.ids)
+            if later and self.threads > 1 and arrivals.rows >= PARALLEL:
+                home.pending.append(self._pool().submit(index.insert, sorted_entries))
+            else:
+                index.insert(sorted_entries)
+        return home
 
     def _begin(self, subwindow: Subwindow, side: int) -> None:
         subwindow.indexes = [access.index() for access in self.access[side] or ()]
@@ -100,19 +104,26 @@ class Worker:
 
     def join(self, group: Sequence[Arrivals], step: Step) -> None:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
-        homes = [self.insert(arrivals) for arrivals in group]
-        found: list[Segment] = []
-        for arrivals, home in zip(group, homes, strict=True):
-            segments = self.probe(arrivals, home.hints)
-            step.matches += sum(segment.pairs for segment in segments)
-            if self.how in PAIRED or self.order != "none":
-                found += segments
-            if self.how in PAIRED or self.order == "none":
+        # Rows that come alone probe the other side only, so their own indexes can be filled meanwhile.
+        homes = [self.insert(arrivals, later=len(group) == 1) for arrivals in group]
+        try:
+            found = [self.probe(arrivals, home.hints) for arrivals, home in zip(group, homes, strict=True)]
+        finally:
+            pending = [future for home in homes for future in home.pending]
+            wait(pending)
+        for future in pending:
+            future.result()
+        step.matches += sum(segment.pairs for segments in found for segment in segments)
+        together = [segment for segments in found for segment in segments]
+        if self.how in PAIRED or self.order == "none":
+            for segments, arrivals, home in zip(found, group, homes, strict=True):
                 self._mark(segments, arrivals, home, step)
-        if self.how in PAIRED and found:
-            step.parts += found if self.order == "none" else [Ordered(found, self.order == "strict")]
-        elif self.how in ("semi", "anti") and found:
-            self._first_matches(Ordered(found, self.order == "strict"), group, homes, step)
+            if self.how in PAIRED and together:
+                step.parts += (
+                    together if self.order == "none" else [Ordered(together, self.order == "strict")]
+                )
+        elif together:
+            self._first_matches(Ordered(together, self.order == "strict"), group, homes, step)
 
     def probe(self, arrivals: Arrivals, hints: Sequence[Int32s | None]) -> list[Segment]:
         """The pairs of arriving rows with the other side's window."""
@@ -134,7 +145,7 @@ class Worker:
             probes = arranged(access, arrivals, hints[number] if number < len(hints) else None)
             if len(probes) == 0:
                 continue
-            pieces = probes.pieces(self.threads) if len(probes) >= PARALLEL else [probes]
+            pieces = probes.pieces(self._shares(len(probes)))
 
             def answer(piece: Probes, number: int = number, access: Access = access) -> list[Segment]:
                 return [
@@ -147,6 +158,10 @@ class Worker:
                 for segments in self._pool().map(answer, pieces):
                     found += segments
         return found
+
+    def _shares(self, probes: int) -> int:
+        """Into how many pieces probes are cut: more than threads, so that a slow one does not hold all up."""
+        return 2 * self.threads if self.threads > 1 and probes >= PARALLEL else 1
 
     def _answer(
         self,

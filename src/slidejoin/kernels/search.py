@@ -27,28 +27,38 @@ AHEAD = U(16)  # rows: about the time that one miss takes
 ZERO, ONE, TWO, THREE, FOUR, SEVEN, EIGHT, SIXTEEN, TWENTY = (U(n) for n in (0, 1, 2, 3, 4, 7, 8, 16, 20))
 
 
+@kernel(types.uint64(I64, types.int64))
+def bisect(values, want):  # type: ignore[no-untyped-def]
+    """The first position whose value is not below ``want``, without a branch that could be mispredicted."""
+    at = ZERO
+    left = U(len(values))
+    while left > ZERO:
+        half = (left + ONE) >> ONE
+        at += U(values[at + half - ONE] < want) * half
+        left -= half
+    return at
+
+
 @kernel(types.void(I64, I64, OUT_I32))
 def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
-    """``out[i]`` = first block whose last key is not below ``wanted[i]``; ``wanted`` ascends.
+    """``out[i]`` = first block whose last key is not below ``wanted[i]``; ``wanted`` ascends and is not empty.
 
     ``samples[j]`` is the last key of the j-th full block.
     """
-    blocks = U(len(samples))
     m = U(len(wanted))
-    if blocks <= U(DENSE) * m:
-        block = ZERO
+    at = bisect(samples, wanted[0])
+    blocks = bisect(samples, wanted[m - ONE])
+    if blocks - at <= U(DENSE) * m:
         i = ZERO
-        while i < m and block < blocks:
-            below = samples[block] < wanted[i]
-            out[i] = block
-            block += U(below)
+        while i < m and at < blocks:
+            below = samples[at] < wanted[i]
+            out[i] = at
+            at += U(below)
             i += U(not below)
         while i < m:
-            out[i] = block
+            out[i] = at
             i += ONE
-        return
-    if blocks <= U(SPARSE) * m:
-        at = ZERO
+    elif blocks - at <= U(SPARSE) * m:
         for row in range(len(wanted)):
             want = wanted[row]
             if at < blocks and samples[at] < want:
@@ -67,16 +77,9 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
                     else:
                         above = middle
             out[row] = at
-        return
-    for row in range(len(wanted)):
-        want = wanted[row]
-        at = ZERO
-        left = blocks
-        while left > ZERO:
-            half = (left + ONE) >> ONE
-            at += U(samples[at + half - ONE] < want) * half
-            left -= half
-        out[row] = at
+    else:
+        for row in range(len(wanted)):
+            out[row] = bisect(samples, wanted[row])
 
 
 @kernel(types.uint64(I64, types.uint64, types.int64))
@@ -111,6 +114,8 @@ def find_ranges(  # type: ignore[no-untyped-def]
 
     ``lows`` ascend; ``samples[j]`` is the last key of the j-th full block; ``blocks`` is scratch.
     """
+    if len(lows) == 0:
+        return 0, 0
     find_blocks(samples, lows, blocks)
     n = U(len(keys))
     asked = U(len(lows))
