@@ -2,6 +2,7 @@
 
 workloads       what is joined: seeded streams, the same for every contender
 ours, peers     who joins it: slidejoin; Polars and DuckDB, the window kept for them
+contender       what each of them does, timed batch by batch; agreement: that they find the same pairs
 stage           each contender in a process of its own, taking turns
 report          figures, goals, the table on the screen, the JSON in results/
 foundation      the program: every figure of the embedded engine, from the sections

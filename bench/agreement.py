@@ -11,8 +11,8 @@ from bench.peers import DuckDB, Polars
 from bench.workloads import KINDS, Workload
 
 
-def check(batches: int = 6) -> dict[str, Any]:
-    """Pair for pair, over several turns of the window; raises if any contender differs."""
+def check(batches: int = 15) -> dict[str, Any]:
+    """Pair for pair, over three turns of the window; raises if any contender differs."""
     compared = 0
     for kind in KINDS:
         work = Workload(kind, window=5000, batch=1000)

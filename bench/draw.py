@@ -29,7 +29,7 @@ PAGE = ROOT / "docs" / "performance.md"
 CHART = ROOT / "docs" / "img" / "throughput.png"
 INK, FAINT = "#1f2933", "#6b7682"
 HALO = withStroke(linewidth=2.5, foreground="white")  # numbers stay readable on grid lines
-LABEL_GAP = 1.38  # names at the right are at least this factor apart
+LABEL_GAP = 0.055  # names at the right are at least this part of the chart apart
 SUBTITLE = "band join  abs(l.k − r.k) ≤ d,  2 matches a row,  batches of 32,768 rows;  logarithmic scale, higher is better"
 
 
@@ -79,16 +79,17 @@ def chart(report: Report, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8.6, 4.9), dpi=160)
     figure.subplots_adjust(left=0.085, right=0.765, top=0.83, bottom=0.155)
     axes.set_yscale("log")
-    lowest_label = float("inf")
+    values = [speed for points in series.values() for entry in points.values() for speed in entry["rounds"]]
+    bottom, top = min(values) / 1.9, max(values) * 1.7
+    axes.set_ylim(bottom, top)
+    label = top
     for contender, line in LINES.items():
         if contender in series:
             last = draw_line(axes, windows, series[contender], line)
-            lowest_label = min(
-                lowest_label / LABEL_GAP, last
-            )  # from the top down, each clear of the one above
-            name(axes, line, (len(windows) - 1, lowest_label))
-    values = [speed for points in series.values() for entry in points.values() for speed in entry["rounds"]]
-    axes.set_ylim(min(values) / 1.9, max(values) * 1.7)
+            label = min(
+                last, label / (top / bottom) ** LABEL_GAP
+            )  # from the top down, clear of the one above
+            name(axes, line, (len(windows) - 1, label))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: amount(y).replace(".0", "")))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xticks(range(len(windows)), [f"{window:,}" for window in windows])
@@ -144,10 +145,12 @@ def band_series(report: Report) -> dict[str, dict[int, Report]]:
 
 
 def amount(value: float) -> str:
-    """Two digits and a letter: 4.7 M, 490 K."""
+    """Two digits or three and a letter: 4.7 M, 490 K."""
     if value >= 1e6:
         return f"{value / 1e6:.1f} M" if value < 1e7 else f"{value / 1e6:.0f} M"
-    return f"{value / 1e3:.0f} K" if value >= 1e3 else f"{value:.0f}"
+    if value >= 1e3:
+        return f"{value / 1e3:.1f} K" if value < 1e4 else f"{value / 1e3:.0f} K"
+    return f"{value:.0f}"
 
 
 def caption(report: Report) -> str:
@@ -191,8 +194,13 @@ def where(report: Report) -> str:
     return (
         f"Taken {report['taken'][:10]} in {report['seconds'] / 60:.0f} minutes on {machine['cpu']}, {machine['cores']} "
         f"cores, {machine['memory_gb']} GB, {machine['system']}, load {machine['load_before']:.1f} before the start; "
-        f"commit `{(report['commit'] or 'unknown')[:12]}`; seed {report['seed']}; {versions}."
+        f"commit {committed(report['commit'])}; seed {report['seed']}; {versions}."
     )
+
+
+def committed(commit: str | None) -> str:
+    head, _, changes = (commit or "unknown").partition(" ")
+    return f"`{head[:12]}` {changes}".strip()
 
 
 def goals(report: Report) -> str:

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [name for name in SECTIONS if not asked.only or name in asked.only]
     console = Console()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    measured = report.commit()
     report.say_where(console, load)
     start = perf_counter()
     sections = {}
@@ -54,7 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
     parts = ["foundation", *(asked.only or []), *(["quick"] if asked.quick else [])]
     path = report.write(
-        "-".join(parts), sections, seed=SEED, quick=asked.quick, seconds=perf_counter() - start, load=load
+        "-".join(parts),
+        sections,
+        seed=SEED,
+        quick=asked.quick,
+        seconds=perf_counter() - start,
+        load=load,
+        measured=measured,
     )
     goals = [figure for section in sections.values() for figure in section.figures if figure.goal is not None]
     met = sum(bool(figure.met) for figure in goals)

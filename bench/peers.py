@@ -4,8 +4,9 @@ Neither has a sliding window or an index that outlives a query, so each batch is
 is what a user of theirs would write. The window is kept for them as cheaply as we know how, in arrays with room for
 as many rows again, so that its upkeep is two copies of eight or twelve bytes a row and handing it over copies
 nothing. The band's ends are worked out beforehand, so that the condition is the two plain comparisons that both
-have an inequality join for. Of the spellings tried (either side first, eager or lazy, BETWEEN or two comparisons,
-NumPy or Arrow out) these were the fastest.
+have an inequality join for. Other spellings (the window first, eager or lazy, BETWEEN or two comparisons, NumPy or
+Arrow out) were tried at a window of 2^20: none differed from these by more than the noise, but for Polars' in-memory
+engine, which was slower.
 """
 
 from __future__ import annotations

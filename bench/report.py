@@ -18,6 +18,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+import slidejoin
 from bench.stage import ROOT
 
 RESULTS = ROOT / "bench" / "results"
@@ -100,7 +101,14 @@ def goal(figure: Figure) -> str:
 
 
 def write(
-    name: str, sections: dict[str, Section], *, seed: int, quick: bool, seconds: float, load: float
+    name: str,
+    sections: dict[str, Section],
+    *,
+    seed: int,
+    quick: bool,
+    seconds: float,
+    load: float,
+    measured: str | None,
 ) -> Path:
     """Write ``results/NAME.json``: everything needed to redraw and to compare."""
     report = {
@@ -109,7 +117,7 @@ def write(
         "taken": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": seconds,
         "seed": seed,
-        "commit": commit(),
+        "commit": measured,
         "machine": {**machine(), "load_before": load},
         "versions": versions(),
         "figures": [
@@ -158,12 +166,17 @@ def versions() -> dict[str, str]:
         try:
             found[package] = version(package)
         except PackageNotFoundError:  # a checkout that is on the path, not installed
-            found[package] = "unknown"
+            found[package] = slidejoin.__version__ if package == "slidejoin" else "unknown"
     return found
 
 
 def commit() -> str | None:
-    """The commit that was measured; marked if the code differs from it, None outside a repository."""
+    """The commit that is imported; marked if the code differs from it, None if it is not this checkout's.
+
+    To be asked before measuring: the tree may move on meanwhile.
+    """
+    if not Path(slidejoin.__file__).resolve().is_relative_to(ROOT):
+        return None
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -46,7 +46,7 @@ def test_a_failure_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, how: str, window: Any, method: str, index: str
 ) -> None:
     rng = np.random.default_rng(11)
-    pushes = [feed(rng, step) for step in range(25)]
+    pushes = [feed(rng, step) for step in range(12)]
     condition = "abs(l.x - r.x) <= 1 AND l.t <> r.t"
 
     def make() -> sj.Join:

@@ -8,7 +8,6 @@ Every call works on a copy of the books and either succeeds or leaves everything
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +20,13 @@ from slidejoin import kernels
 from slidejoin.condition import parse
 from slidejoin.errors import LateRowError, SchemaError, StateError
 from slidejoin.flow import REGISTRY as FLOWS
-from slidejoin.intake import held, held_schema, same_schema
+from slidejoin.intake import held_schema, same_schema
 from slidejoin.matches import Matches, Output
 from slidejoin.plan import require
 from slidejoin.pools import pool
 from slidejoin.settings import Settings
 from slidejoin.stats import Counters, Intaken
-from slidejoin.window.arrivals import Arrivals, Numbers
+from slidejoin.window.arrivals import Arrivals, Numbers, Reach
 from slidejoin.window.clock import Clocks
 from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
 from slidejoin.window.spec import SIDES, Rows, Time, column_of
@@ -56,6 +55,11 @@ class Books:
     emitted: int = 0
     output: Output | None = None
     finished: bool = False
+
+    def copy(self) -> Books:
+        twin = Books.__new__(Books)
+        twin.__dict__.update(self.__dict__)
+        return twin
 
 
 class Engine:
@@ -146,7 +150,7 @@ class Engine:
     ) -> Matches:
         """Run one call on a copy of the books; if it fails, put everything back."""
         self.open("a call")
-        worker, books = self.worker, copy(self.books)
+        worker, books = self.worker, self.books.copy()
         memento = (worker.memento(growing), list(worker.rings), worker.bound, list(worker.access))
         step = Step()
         try:
@@ -168,7 +172,7 @@ class Engine:
         self.acquaint(books, batches)
         watermark = books.clocks.watermark  # as the previous call left it: this push does not judge itself
         arrivals = [
-            self._accept(books, side, held(batch), watermark)
+            self._accept(books, side, self._held(side, batch), watermark)
             for side, batch in enumerate(batches)
             if batch is not None
         ]
@@ -181,6 +185,12 @@ class Engine:
             arrivals, together=together, step=step, leave=None if self.settings.timed else self._first_visible
         )
         self._let_go(books, step)
+
+    def _held(self, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the types that rows are held in."""
+        ring = self.worker.rings[side]
+        assert ring is not None
+        return batch if batch.schema.equals(ring.schema) else batch.cast(ring.schema)
 
     def acquaint(self, books: Books, batches: Batches) -> None:
         """Learn schemas that are new: check the columns, the times and the condition's types."""
@@ -233,10 +243,9 @@ class Engine:
         """Set aside rows without a time and late rows; number the rest."""
         intaken = books.intaken[side]
         first, rows = intaken.rows_in, batch.num_rows
-        none = np.empty(0, dtype=np.int64)
         if not self.settings.timed:
             books.intaken = _with(books.intaken, side, Intaken(first + rows))
-            return Arrivals(side, batch, Numbers(first), Numbers(first), none, none, Numbers(0))
+            return Arrivals(side, batch, Numbers(first), Numbers(first))
         timeline = books.timeline
         assert timeline is not None
         described = timeline.columns[side]
@@ -269,7 +278,7 @@ class Engine:
             batch, seqs, times = batch.take(pa.array(timely)), seqs.select(timely), times[timely]
         intaken = Intaken(first + rows, intaken.late + late, intaken.null_time + without)
         books.intaken = _with(books.intaken, side, intaken)
-        return Arrivals(side, batch, seqs, Numbers(0, times), none, none, Numbers(0))
+        return Arrivals(side, batch, seqs, Numbers(0, times))
 
     def _timed_reach(self, arrivals: list[Arrivals], timeline: Timeline | None) -> list[Arrivals]:
         """Time windows: the times that each row may join; left rows arrive before right ones."""
@@ -277,8 +286,8 @@ class Engine:
         for one in arrivals:
             assert timeline is not None
             assert one.positions.values is not None
-            lows, highs = timeline.visible(1 - one.side, one.positions.values)
-            placed.append(Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank)))
+            reach = Reach.of(*timeline.visible(1 - one.side, one.positions.values))
+            placed.append(one._replace(reach=reach, ranks=Numbers(rank)))
             rank += one.rows
         return placed
 
@@ -295,11 +304,8 @@ class Engine:
             seen, rank = list(before), 0
             for one in arrivals:
                 others = seen[1 - one.side]
-                lows = np.full(one.rows, self._first_visible(1 - one.side, others), dtype=np.int64)
-                highs = np.full(one.rows, others - 1, dtype=np.int64)
-                placed.append(
-                    Arrivals(one.side, one.batch, one.seqs, one.positions, lows, highs, Numbers(rank))
-                )
+                reach = Reach.same(self._first_visible(1 - one.side, others), others - 1, one.rows)
+                placed.append(one._replace(reach=reach, ranks=Numbers(rank)))
                 seen[one.side] += one.rows
                 rank += one.rows
             return placed, False
@@ -315,7 +321,7 @@ class Engine:
             assert isinstance(window, Rows)
             lows = -(-np.maximum(shown - window.n, 0) // window.slide) * window.slide
             ranks = Numbers(0, np.flatnonzero(mine))
-            placed.append(Arrivals(one.side, batch, seqs, one.positions, lows, shown - 1, ranks))
+            placed.append(Arrivals(one.side, batch, seqs, one.positions, Reach.of(lows, shown - 1), ranks))
         return placed, True
 
     def _merge_order(self, arrivals: list[Arrivals]) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ def to_batch(data: Any, side: int) -> pa.RecordBatch:
         raise SchemaError(
             f"the {SIDES[side]} batch has several columns named {twice}; expected distinct names; rename them"
         )
-    return batch.replace_schema_metadata(None)
+    return batch if batch.schema.metadata is None else batch.replace_schema_metadata(None)
 
 
 def held_type(kind: pa.DataType) -> pa.DataType:
@@ -55,12 +55,6 @@ def held_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(held_type(field.type)) for field in schema])
 
 
-def held(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in the types that it is held in."""
-    schema = held_schema(batch.schema)
-    return batch if schema.types == batch.schema.types else batch.cast(schema)
-
-
 def late_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Rows that were held aside, in the stream's own types."""
     return pa.Table.from_batches(batches, held_schema(schema)).cast(schema)
@@ -69,6 +63,8 @@ def late_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
     """Refuse a batch whose columns differ from those pushed before."""
     now = batch.schema
+    if now.equals(known):
+        return
     if now.names == known.names and now.types == known.types:
         return
     differences = [

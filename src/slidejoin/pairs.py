@@ -11,7 +11,6 @@ Order       ``ordered`` arranges the segments of one step by the arrival of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -72,16 +71,14 @@ class Gather(NamedTuple):
         return concatenated(taken, taken[0].schema).take(pa.array(back))
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """What the candidates of a segment must still pass."""
 
     window: bool
     predicate: Predicate | None
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """Pairs of one arriving batch with one subwindow."""
 
     probing: Arrivals
@@ -128,8 +125,7 @@ class Segment:
             yield Chunk(*pair, len(rows))
 
 
-@dataclass(frozen=True)
-class Singles:
+class Singles(NamedTuple):
     """Rows of one side alone: padding of outer joins, results of semi and anti joins."""
 
     side: int
@@ -173,7 +169,7 @@ def candidates(
             positions = stored.positions
             kept = expand_visible(
                 ranges.rows, ranges.starts, ranges.ends, ranges.ids, positions.values, positions.first,
-                probing.lows, probing.highs, at, offset, count, rows, ids,
+                probing.reach.lows, probing.reach.highs, at, offset, count, rows, ids,
             )  # fmt: skip
             rows, ids = rows[:kept], ids[:kept]
         else:
@@ -225,8 +221,7 @@ def listed(rows: Int32s, ids: Int32s) -> Ranges:
     return Ranges(rows, starts, starts + np.int32(1), ids, len(rows))
 
 
-@dataclass(frozen=True)
-class Ordered:
+class Ordered(NamedTuple):
     """Segments of one step, by arrival of the probing row; its partners too if ``strict``."""
 
     segments: Sequence[Segment]

@@ -242,15 +242,12 @@ def _refill_ring(engine: Engine, side: int, rows: pa.Table, numbers: pa.Table, b
     if rows.num_columns and rows.num_rows != numbers.num_rows:
         raise ValueError("rows and their numbers differ in length")
     ring.bound = bound
-    none = np.empty(0, dtype=np.int64)
     size = ring.extent.rows
     for at in range(0, numbers.num_rows, size):
         piece = numbers.slice(at, size)
         seqs, positions, marks = (column.to_numpy() for column in piece.columns)
         batch = one_batch(rows.slice(at, size)) if rows.num_columns else no_columns(piece.num_rows)
-        home = engine.worker.insert(
-            Arrivals(side, batch, Numbers(0, seqs), Numbers(0, positions), none, none, Numbers(0))
-        )
+        home = engine.worker.insert(Arrivals(side, batch, Numbers(0, seqs), Numbers(0, positions)))
         if home.subwindow.marks is not None:
             home.subwindow.marks[home.first : home.first + len(marks)] = marks
         ring.complete()

@@ -22,7 +22,7 @@ from slidejoin.index import Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, choose
-from slidejoin.window.arrivals import Arrivals, Int32s
+from slidejoin.window.arrivals import Arrivals, Int32s, Reach
 from slidejoin.window.ring import Memento, Ring
 from slidejoin.window.subwindow import Subwindow
 
@@ -98,7 +98,14 @@ class Worker:
         return home
 
     def _begin(self, subwindow: Subwindow, side: int) -> None:
-        subwindow.indexes = [access.index() for access in self.access[side] or ()]
+        """Give a new subwindow its indexes; each starts from its predecessor, if that is of the same kind."""
+        ring = self.rings[side]
+        before = ring.subwindows[-1].indexes if ring is not None and ring.subwindows else []
+        chosen = self.access[side] or ()
+        subwindow.indexes = [
+            before[n].successor() if n < len(before) and type(before[n]) is access.index else access.index()
+            for n, access in enumerate(chosen)
+        ]
 
     # -- probing ---------------------------------------------------------------------------------------
 
@@ -131,12 +138,7 @@ class Worker:
         ring = self.rings[stored]
         if self.bound is None or ring is None or not ring.subwindows or arrivals.rows == 0:
             return []
-        reach = Reach(
-            int(arrivals.lows.min()),
-            int(arrivals.lows.max()),
-            int(arrivals.highs.min()),
-            int(arrivals.highs.max()),
-        )
+        reach = arrivals.reach
         near = [s for s in ring.subwindows if s.high >= reach.low and s.lowest <= reach.high]
         if not near:
             return []
@@ -148,9 +150,7 @@ class Worker:
             pieces = probes.pieces(self._shares(len(probes)))
 
             def answer(piece: Probes, number: int = number, access: Access = access) -> list[Segment]:
-                return [
-                    seg for sub in near for seg in self._answer(sub, number, access, piece, arrivals, reach)
-                ]
+                return [seg for sub in near for seg in self._answer(sub, number, access, piece, arrivals)]
 
             if len(pieces) == 1:
                 found += answer(pieces[0])
@@ -170,14 +170,14 @@ class Worker:
         access: Access,
         probes: Probes,
         arrivals: Arrivals,
-        reach: Reach,
     ) -> list[Segment]:
         """One subwindow's answer to a batch of probes.
 
         Ranges over rows that are all in the window need no expanding; so where much of a subwindow that is
         partly gone matches, taking the gone rows out once is cheaper than looking at every pair.
         """
-        window = not reach.covers(subwindow)  # asked first: another thread may compact meanwhile
+        reach = arrivals.reach
+        window = not covers(reach, subwindow)  # asked first: another thread may compact meanwhile
         answers = subwindow.indexes[number].probe(probes)
         if window and access.index.by_arrival and subwindow.ascending:
             answers = [within(ranges, arrivals, subwindow) for ranges in answers]
@@ -187,8 +187,8 @@ class Worker:
             candidates_found = sum(ranges.pairs for ranges in answers)
             if candidates_found > BUSY * subwindow.rows:
                 subwindow.compact()
-                if reach.covers(subwindow):
-                    return self._answer(subwindow, number, access, probes, arrivals, reach)
+                if covers(reach, subwindow):
+                    return self._answer(subwindow, number, access, probes, arrivals)
         segments = []
         for ranges in answers:
             if ranges.pairs == 0:
@@ -317,27 +317,20 @@ class Worker:
                 assert len(subwindow.indexes) == len(self.access[side] or ()), "an index for each branch"
 
 
-@dataclass(frozen=True)
-class Reach:
-    """The bounds of what a batch may join: the least and greatest of its rows' own bounds."""
-
-    low: int
-    low_most: int
-    high_least: int
-    high: int
-
-    def covers(self, subwindow: Subwindow) -> bool:
-        """Whether every row of the batch sees all of the subwindow, so that nothing needs checking."""
-        return self.low_most <= subwindow.lowest and subwindow.high <= self.high_least
+def covers(reach: Reach, subwindow: Subwindow) -> bool:
+    """Whether every row of a batch sees all of the subwindow, so that nothing needs checking."""
+    return reach.low_most <= subwindow.lowest and subwindow.high <= reach.high_least
 
 
 def within(ranges: Ranges, arrivals: Arrivals, subwindow: Subwindow) -> Ranges:
     """Ranges over ids in arrival order, cut to each probing row's window."""
     positions = subwindow.positions.of(ranges.ids)
-    starts = np.maximum(ranges.starts, np.searchsorted(positions, arrivals.lows[ranges.rows])).astype(
+    starts = np.maximum(ranges.starts, np.searchsorted(positions, arrivals.reach.lows[ranges.rows])).astype(
         np.int32
     )
-    ends = np.minimum(ranges.ends, np.searchsorted(positions, arrivals.highs[ranges.rows], side="right"))
+    ends = np.minimum(
+        ranges.ends, np.searchsorted(positions, arrivals.reach.highs[ranges.rows], side="right")
+    )
     some = np.flatnonzero(ends > starts)
     starts, ends = starts[some], ends[some].astype(np.int32)
     return Ranges(ranges.rows[some], starts, ends, ranges.ids, int((ends.astype(np.int64) - starts).sum()))

@@ -124,7 +124,7 @@ def test_unreadable_input(slidejoin, files, tmp_path, ending, content):
     out = tmp_path / "out.csv"
     result = slidejoin("run", "--left", left, "--right", files.right, *TIMED, "--out", out)
     assert result.exit_code in (1, 2)
-    assert result.stderr.startswith("error: ")
+    assert "error: " in result.stderr
     assert not out.exists()
 
 

@@ -72,9 +72,7 @@ class BiSort:
                 run.keys, run.samples, probes.lows, probes.highs, probes.rows, blocks, rows, starts, ends
             )
             if kept:
-                found.append(
-                    Ranges(rows[:kept].copy(), starts[:kept].copy(), ends[:kept].copy(), run.ids, pairs)
-                )
+                found.append(probes.found(kept, run.ids, pairs))
         return found
 
     def drop_below(self, first: int) -> None:
@@ -82,6 +80,9 @@ class BiSort:
 
     def merge(self) -> None:
         self._runs.merge()
+
+    def successor(self) -> BiSort:
+        return BiSort()
 
     def check(self) -> None:
         self._runs.check()

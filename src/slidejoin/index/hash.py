@@ -78,9 +78,7 @@ class Hash:
                 run.keys, run.directory, run.shift, probes.lows, probes.rows, rows, starts, ends
             )
             if kept:
-                found.append(
-                    Ranges(rows[:kept].copy(), starts[:kept].copy(), ends[:kept].copy(), run.ids, pairs)
-                )
+                found.append(probes.found(kept, run.ids, pairs))
         return found
 
     def drop_below(self, first: int) -> None:
@@ -88,6 +86,9 @@ class Hash:
 
     def merge(self) -> None:
         self._runs.merge()
+
+    def successor(self) -> Hash:
+        return Hash()
 
     def check(self) -> None:
         self._runs.check()

@@ -27,17 +27,23 @@ class Entries(NamedTuple):
 class Probes:
     """A batch of probes, arranged as the index wants it; bounds are inclusive.
 
-    ``scratch`` is four int32 arrays as long as the batch, made once for all the runs that it meets.
+    ``scratch`` is four int32 rows as long as the batch, made once for all the runs that it meets: one for the
+    index's own use, then probing rows, starts and ends of what was found.
     """
 
     __slots__ = ("highs", "lows", "rows", "scratch")
 
     def __init__(self, rows: Int32s, lows: Int64s, highs: Int64s) -> None:
         self.rows, self.lows, self.highs = rows, lows, highs
-        self.scratch = tuple(np.empty(len(rows), dtype=np.int32) for _ in range(4))
+        self.scratch: Int32s = np.empty((4, len(rows)), dtype=np.int32)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def found(self, kept: int, ids: Int32s, pairs: int) -> Ranges:
+        """The first ``kept`` answers in the scratch, taken out of it."""
+        rows, starts, ends = self.scratch[1:, :kept].copy()
+        return Ranges(rows, starts, ends, ids, pairs)
 
     def pieces(self, count: int) -> list[Probes]:
         """Cut into at most ``count`` consecutive pieces of about equal size."""
@@ -90,6 +96,9 @@ class Index(Protocol):
 
     def merge(self) -> None:
         """The subwindow is complete: reorganise for probing alone."""
+
+    def successor(self) -> Index:
+        """An empty index for the next subwindow, which may start from what this one has learnt of the data."""
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -52,6 +52,9 @@ class Scan:
     def merge(self) -> None:
         """Nothing to reorganise."""
 
+    def successor(self) -> Scan:
+        return Scan()
+
     def check(self) -> None:
         assert bool(np.all(np.diff(self._ids) > 0)), "ids must ascend"
 

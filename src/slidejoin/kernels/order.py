@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slidejoin.kernels import I64, OUT_I32, OUT_I64, kernel, types
 
 WORD = 63  # bits of a non-negative int64
+FEW = 512  # rows up to which packing costs more than it saves
 PATIENCE = 8  # moves per row before nearly sorted is considered not sorted at all
 
 
@@ -56,6 +57,9 @@ def sort_order(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     n = len(values)
     if n < 2 or ascends(values):
         return values, np.arange(n, dtype=np.int32)
+    if n <= FEW:
+        order = values.argsort().astype(np.int32)
+        return values[order], order
     low = int(values.min())
     span = int(values.max()) - low
     position_bits = (n - 1).bit_length()

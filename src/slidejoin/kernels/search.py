@@ -40,6 +40,30 @@ def bisect(values, want):  # type: ignore[no-untyped-def]
 
 
 @kernel(types.void(I64, I64, OUT_I32))
+def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
+    """``out[i]`` = ``bisect(values, wanted[i])``, four at a time: each step waits for memory, four waits overlap."""
+    m = U(len(wanted))
+    i = ZERO
+    while i + FOUR <= m:
+        want_a, want_b, want_c, want_d = wanted[i], wanted[i + ONE], wanted[i + TWO], wanted[i + THREE]
+        a = b = c = d = ZERO
+        left = U(len(values))
+        while left > ZERO:
+            half = (left + ONE) >> ONE
+            last = half - ONE
+            a += U(values[a + last] < want_a) * half
+            b += U(values[b + last] < want_b) * half
+            c += U(values[c + last] < want_c) * half
+            d += U(values[d + last] < want_d) * half
+            left -= half
+        out[i], out[i + ONE], out[i + TWO], out[i + THREE] = a, b, c, d
+        i += FOUR
+    while i < m:
+        out[i] = bisect(values, wanted[i])
+        i += ONE
+
+
+@kernel(types.void(I64, I64, OUT_I32))
 def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = first block whose last key is not below ``wanted[i]``; ``wanted`` ascends and is not empty.
 
@@ -78,8 +102,7 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
                         above = middle
             out[row] = at
     else:
-        for row in range(len(wanted)):
-            out[row] = bisect(samples, wanted[row])
+        bisect_all(samples, wanted, out)
 
 
 @kernel(types.uint64(I64, types.uint64, types.int64))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +23,7 @@ class Source(Protocol):
     def seqs_of(self, ids: Int32s) -> Int64s: ...
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """One int64 a row: explicit, or counting up from ``first``."""
 
     first: int
@@ -48,37 +46,73 @@ class Numbers:
         return self.values
 
 
-@dataclass(frozen=True)
-class Arrivals:
+class Reach(NamedTuple):
+    """The positions of the other side's rows that arriving rows may join.
+
+    Row i may join those within ``[lows[i], highs[i]]``; the four numbers are the least and greatest of these.
+    """
+
+    lows: Int64s
+    highs: Int64s
+    low: int
+    low_most: int
+    high_least: int
+    high: int
+
+    @staticmethod
+    def of(lows: Int64s, highs: Int64s) -> Reach:
+        if len(lows) == 0:
+            return Reach(lows, highs, 0, 0, -1, -1)
+        return Reach(lows, highs, int(lows.min()), int(lows.max()), int(highs.min()), int(highs.max()))
+
+    @staticmethod
+    def same(low: int, high: int, rows: int) -> Reach:
+        """All rows may join the same."""
+        lows, highs = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+        lows.fill(low)
+        highs.fill(high)
+        return Reach(lows, highs, low, low, high, high)
+
+    def slice(self, at: int, count: int) -> Reach:
+        lows, highs = self.lows[at : at + count], self.highs[at : at + count]
+        if self.low == self.low_most and self.high_least == self.high:
+            return Reach(lows, highs, self.low, self.low_most, self.high_least, self.high)
+        return Reach.of(lows, highs)
+
+
+NO_REACH = Reach.of(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+class Arrivals(NamedTuple):
     """Accepted rows of one side, in arrival order.
 
     ``seqs`` are their row numbers in the stream as pushed. ``positions`` are what the window measures:
-    event-time ticks, or arrival numbers for count windows. ``lows``/``highs`` bound the positions of the
-    other side's rows that each may join (one number for all rows where they agree). ``ranks`` are arrival
-    ranks among all rows of the push, both sides.
+    event-time ticks, or arrival numbers for count windows. ``ranks`` are arrival ranks among all rows of the
+    push, both sides.
     """
 
     side: int
     batch: pa.RecordBatch
     seqs: Numbers
     positions: Numbers
-    lows: Int64s
-    highs: Int64s
-    ranks: Numbers
+    reach: Reach = NO_REACH
+    ranks: Numbers = Numbers(0)
 
     @property
     def rows(self) -> int:
         return int(self.batch.num_rows)
 
     def slice(self, at: int, count: int) -> Arrivals:
+        """Consecutive rows."""
+        if at == 0 and count >= self.rows:
+            return self
         count = min(count, self.rows - at)
         return Arrivals(
             self.side,
             self.batch.slice(at, count),
             self.seqs.slice(at, count),
             self.positions.slice(at, count),
-            self.lows[at : at + count],
-            self.highs[at : at + count],
+            self.reach.slice(at, count),
             self.ranks.slice(at, count),
         )
 
@@ -89,8 +123,7 @@ class Arrivals:
             self.batch.take(pa.array(ids)),
             self.seqs.select(ids),
             self.positions.select(ids),
-            self.lows[ids],
-            self.highs[ids],
+            Reach.of(self.reach.lows[ids], self.reach.highs[ids]),
             self.ranks.select(ids),
         )
 
