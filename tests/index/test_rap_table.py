@@ -96,6 +96,7 @@ def test_many_subwindows(name: str, merged: bool) -> None:
     rng = np.random.default_rng(8)
     index = RapTable(partition_rows=4)
     for number in range(4):
+        held = np.empty(0, dtype=np.int64)
         for at in range(0, 900, 300):
             keys = {
                 "equal": np.full(300, 7),
@@ -107,7 +108,7 @@ def test_many_subwindows(name: str, merged: bool) -> None:
             }[name]
             insert(index, keys, at)
             index.check()
-            held = keys if at == 0 else np.concatenate([held, keys])
+            held = np.concatenate([held, keys])
         if merged:
             index.merge()
         asked = np.concatenate([rng.choice(held, 30), [LOW, 0, HIGH]])

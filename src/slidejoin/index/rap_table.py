@@ -35,7 +35,9 @@ from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.partition import COUNT, MAX, MIN, divide_probes, measure, split_batch
 from slidejoin.kernels.search import find_blocks, find_ranges
 
-PARTITION_ROWS = 16  # two lines of keys: twice as many insert faster and probe slower, and rows are probed often
+PARTITION_ROWS = (
+    16  # two lines of keys: twice as many insert faster and probe slower, and rows are probed often
+)
 SIGMA = 1.25  # the paper suggests 1.10 to 1.25: small skew needs no second entry
 SMALLEST = 64  # rows expected at least
 OUTGROWN = 2  # times the rows expected: from there on partitions are too long

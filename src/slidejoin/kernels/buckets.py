@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
+from slidejoin.kernels.prefetch import prefetch
+from slidejoin.kernels.search import AHEAD, ONE, ZERO, U, bisect, gallop_past
+
+LONG = U(16)  # rows of a bucket that are stepped through
 
 
 def mix(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -39,32 +43,30 @@ def fill_directory(keys, shift, directory):  # type: ignore[no-untyped-def]
 def look_up(keys, directory, shift, wanted, rows, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
     """The range of each wanted key, those that are present only; returns (ranges, pairs)."""
     half = 1 << (63 - shift)
-    kept = 0
-    pairs = 0
-    for i in range(len(wanted)):
+    asked = U(len(wanted))
+    kept = ZERO
+    pairs = ZERO
+    for row in range(len(wanted)):
+        i = U(row)
+        if i + AHEAD < asked:
+            prefetch(keys, U(directory[U((wanted[i + AHEAD] >> shift) + half)]))
         want = wanted[i]
-        bucket = (want >> shift) + half
-        start = directory[bucket]
-        stop = directory[bucket + 1]
+        bucket = U((want >> shift) + half)
+        start = U(directory[bucket])
+        stop = U(directory[bucket + ONE])
         # Buckets are short unless one key is very frequent; then bisecting keeps the cost logarithmic.
-        above = stop
-        while start < above:
-            middle = (start + above) >> 1
-            if keys[middle] < want:
-                start = middle + 1
-            else:
-                above = middle
-        end = start
-        above = stop
-        while end < above:
-            middle = (end + above) >> 1
-            if keys[middle] <= want:
-                end = middle + 1
-            else:
-                above = middle
+        if stop - start > LONG:
+            start += bisect(keys[start:stop], want)
+            end = gallop_past(keys, start, want)
+        else:
+            while start < stop and keys[start] < want:
+                start += ONE
+            end = start
+            while end < stop and keys[end] == want:
+                end += ONE
         out_rows[kept] = rows[i]
         out_starts[kept] = start
         out_ends[kept] = end
-        kept += end > start
+        kept += U(end > start)
         pairs += end - start
     return kept, pairs

@@ -17,7 +17,7 @@ from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
-BEST_INDEX = {"equality": "hash", "band": "bi_sort", "inequality": "bi_sort", "unequal": "bi_sort"}
+BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     if not paths:
         return Access(branch, stored, REGISTRY["scan"], None, "nothing in it can be indexed")
     if len(paths) == 1:
-        return Access(branch, stored, _index(paths[0], index), paths[0], f"the only {paths[0].kind}")
+        return Access(branch, stored, _index(index), paths[0], f"the only {paths[0].kind}")
     kept = [selectivity(path, rows, probing) for path in paths]
     best = min(range(len(paths)), key=kept.__getitem__)
     measured = ", ".join(f"{path.bounds_text} {share:.2%}" for path, share in zip(paths, kept, strict=True))
     return Access(
-        branch, stored, _index(paths[best], index), paths[best], f"keeps the least of the window: {measured}"
+        branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}"
     )
 
 
@@ -86,8 +86,8 @@ def selectivity(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch)
     return found_pairs / max(1, len(keys.values) * int(sample.num_rows))
 
 
-def _index(path: AccessPath, index: str) -> type[Index]:
-    return REGISTRY[BEST_INDEX[path.kind] if index == "auto" else index]
+def _index(index: str) -> type[Index]:
+    return REGISTRY[BEST_INDEX if index == "auto" else index]
 
 
 def _sample(batch: pa.RecordBatch) -> pa.RecordBatch:
