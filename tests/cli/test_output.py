@@ -1,11 +1,13 @@
 """The output is whole or absent, and says in its format what the join said."""
 
 import json
+import os
 import signal
 import subprocess
 import time
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -34,6 +36,29 @@ def test_an_existing_file_is_replaced(slidejoin, files, tmp_path):
     assert slidejoin("run", *files.args, *TIMED, "--out", out).exit_code == 0
     assert read(out).num_rows
     assert [path.name for path in tmp_path.iterdir()] == ["out.parquet"]
+
+
+def test_a_link_stays_a_link(slidejoin, files, tmp_path):
+    (tmp_path / "kept").mkdir()
+    target, link = tmp_path / "kept" / "target.parquet", tmp_path / "link.parquet"
+    link.symlink_to(target)
+    assert slidejoin("run", *files.args, *TIMED, "--out", link).exit_code == 0
+    assert link.is_symlink()
+    assert read(target).num_rows
+
+
+def test_devices_are_written_to_and_stay(slidejoin, files):
+    arguments = ["run", *files.args, *TIMED, "--out-format", "csv"]
+    assert slidejoin(*arguments, "--out", "/dev/null").exit_code == 0
+    assert Path("/dev/null").is_char_device()
+    full = slidejoin(*arguments, "--out", "/dev/full")
+    assert full.exit_code == 1
+    assert "No space left" in full.stderr
+
+
+def test_a_file_that_cannot_be_made(refused, files, tmp_path):
+    (tmp_path / f".out.csv.{os.getpid()}.partial").mkdir()  # in the way
+    assert "cannot be written" in refused("run", *files.args, *TIMED, "--out", tmp_path / "out.csv")
 
 
 def test_interruption_removes_the_partial_file(process, files, tmp_path):

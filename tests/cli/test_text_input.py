@@ -135,3 +135,13 @@ def test_long_and_unended_lines(slidejoin, tmp_path, right, monkeypatch):
     ndjson = "\n".join(json.dumps({"a": 1, "x": word}) for word in words)
     got = left_column(slidejoin, tmp_path, right, ndjson, ending="ndjson")
     assert sorted(set(got["x"].to_pylist())) == sorted(words)
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet", "arrow"])
+def test_a_header_without_rows(slidejoin, tmp_path, right, ending):
+    left = tmp_path / "left.csv"
+    left.write_text("a,x\n")
+    out = tmp_path / f"out.{ending}"
+    result = slidejoin("run", "--left", left, "--right", right, *COUNT, "--how", "full", "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert read(out)["b"].to_pylist() == [1.0, 2.0, 3.0]

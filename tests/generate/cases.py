@@ -333,28 +333,32 @@ def batch_sizes(setup: Setup) -> st.SearchStrategy[int]:
 
 @st.composite
 def call_lists(draw: st.DrawFn, setup: Setup, max_calls: int = 7) -> list[Call]:
+    """Some calls of any size, or a flood followed by a trickle, in which rows leave one by one."""
     feed = Feed(setup)
     calls: list[Call] = []
-    actions = (
-        ("both", "left", "right", "both", "both", "advance")
-        if setup.timed
-        else ("both", "left", "right", "both")
-    )
-    for _ in range(draw(st.integers(3, max_calls))):
+    trickle = draw(st.integers(0, 5)) == 5
+    if trickle:
+        calls.append(_push(draw, feed, (0, 1), st.just(24)))
+    sizes = st.sampled_from((1, 1, 2)) if trickle else batch_sizes(setup)
+    actions = ("both", "left", "right", "both", "both") + ("advance",) * setup.timed
+    for _ in range(draw(st.integers(10, 20) if trickle else st.integers(3, max_calls))):
         action = draw(st.sampled_from(actions))
         if action == "advance":
             sides = draw(st.sampled_from(((0,), (1,), (0, 1))))
             steps = draw(st.sampled_from((0, 1, 5, -3, 30)))
             beats = [feed.ahead(side, steps) if side in sides else None for side in (0, 1)]
             calls.append(Advance(*beats))
-            continue
-        sides = {"left": (0,), "right": (1,), "both": (0, 1)}[action]
-        rows: list[list[dict[str, Any]] | None] = [None, None]
-        for side in sides:
-            size = draw(batch_sizes(setup)) * feed.width(side)
-            rows[side] = feed.rows(side, draw(st.binary(min_size=size, max_size=size)))
-        calls.append(Push(*rows))
+        else:
+            calls.append(_push(draw, feed, {"left": (0,), "right": (1,), "both": (0, 1)}[action], sizes))
     return calls
+
+
+def _push(draw: st.DrawFn, feed: Feed, sides: tuple[int, ...], sizes: st.SearchStrategy[int]) -> Push:
+    rows: list[list[dict[str, Any]] | None] = [None, None]
+    for side in sides:
+        size = draw(sizes) * feed.width(side)
+        rows[side] = feed.rows(side, draw(st.binary(min_size=size, max_size=size)))
+    return Push(*rows)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Kernels of chains and range partitions against plain Python; also run interpreted, by ``test_interpreted``."""
+"""Kernels of chains and range partitions against plain Python; also run interpreted, by ``test_partition_interpreted``."""
 
 from __future__ import annotations
 

@@ -234,10 +234,14 @@ def _whole(block: pa.BufferReader) -> pa_json.ReadOptions:
 
 
 def _settle(inferred: Types, asked: Types) -> Types:
-    """Types that hold beyond the sample: seconds may get fractions later, and nothing but NULLs may end."""
+    """Types that hold beyond the sample: seconds may get fractions later, and nothing but NULLs may end.
+
+    Where the sample has no rows at all, every column is of type null, which any type compares with.
+    """
+    empty = all(pa.types.is_null(kind) for kind in inferred.values())
     settled = {}
     for name, kind in inferred.items():
-        if pa.types.is_null(kind):
+        if pa.types.is_null(kind) and not empty:
             settled[name] = pa.string()
         elif pa.types.is_timestamp(kind) and kind.unit == "s":
             settled[name] = pa.timestamp("us", kind.tz)

@@ -134,15 +134,29 @@ def open_sink(where: str, asked: FormatName | None, schema: pa.Schema) -> Iterat
             yield writer
         sys.stdout.buffer.flush()
         return
-    path = Path(where)
+    path = Path(where).resolve()  # a link stays a link: its target is replaced
+    if path.exists() and not path.is_file():  # a device or a named pipe: nothing to rename
+        with path.open("wb") as stream, _written(WRITERS[kind](stream, schema)) as writer:
+            yield writer
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    created = _created(partial, where)
     try:
-        with partial.open("wb") as stream, _written(WRITERS[kind](stream, schema)) as writer:
+        with created, _written(WRITERS[kind](created, schema)) as writer:
             yield writer
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _created(partial: Path, where: str) -> BinaryIO:
+    try:
+        return partial.open("wb")
+    except OSError as error:
+        raise UsageError(
+            f"--out {where!r} cannot be written: {error.strerror}; expected a folder that you may write to"
+        ) from error
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from __future__ import annotations
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.hash import Hash
 from slidejoin.index.protocol import Entries, Index, Probes, Ranges
+from slidejoin.index.rap_table import RapTable
 from slidejoin.index.scan import Scan
 
-REGISTRY: dict[str, type[Index]] = {index.name: index for index in (Scan, Hash, BiSort)}
+REGISTRY: dict[str, type[Index]] = {index.name: index for index in (Scan, Hash, BiSort, RapTable)}
 
-__all__ = ["REGISTRY", "BiSort", "Entries", "Hash", "Index", "Probes", "Ranges", "Scan"]
+__all__ = ["REGISTRY", "BiSort", "Entries", "Hash", "Index", "Probes", "Ranges", "RapTable", "Scan"]

@@ -193,13 +193,11 @@ class Tree:
             np.empty(NODES_ROOM, dtype=np.int32),
             np.array([0, 0, 0, node_width], dtype=np.uint64),  # root, height, nodes used, children a node
         )
-        most = (RUN + 1) * leaf_width
         self._scratch = Scratch(
             np.empty(2 * LEVELS, dtype=np.uint64),
-            np.empty(leaf_width, dtype=np.int64),
-            np.empty(leaf_width, dtype=np.int32),
-            np.empty(most, dtype=np.int64),
-            np.empty(most, dtype=np.int32),
+            *rows_of(leaf_width),
+            *rows_of(leaf_width),
+            *rows_of((RUN + 1) * leaf_width),
         )
         self._looked = 0  # rows looked through since the last insertion
         self._ordered: Ordered | None = None
@@ -248,10 +246,9 @@ class Tree:
         """All rows in order; kept until the next insertion."""
         with self._ordering:
             if self._ordered is None:
-                keys = np.empty(self.leaves.rows, dtype=np.int64)
-                ids = np.empty(self.leaves.rows, dtype=np.int32)
-                sort_all(self.leaves.view(), keys, ids)
-                self._ordered = Ordered.build(Entries(keys, ids))
+                entries = rows_of(self.leaves.rows)
+                sort_all(self.leaves.view(), self._scratch, *entries)
+                self._ordered = Ordered.build(entries)
             return self._ordered
 
     def _make_room(self) -> None:
@@ -312,6 +309,11 @@ class Tree:
         arrays = (*self.nodes, *self._scratch)
         ordered = 0 if self._ordered is None else self._ordered.nbytes
         return self.leaves.nbytes + sum(array.nbytes for array in arrays) + ordered
+
+
+def rows_of(count: int) -> Entries:
+    """Room for some rows."""
+    return Entries(np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32))
 
 
 def lengthened(array: np.ndarray, length: int) -> np.ndarray:  # type: ignore[type-arg]

@@ -47,6 +47,8 @@ class Leaves(NamedTuple):
 
 class Scratch(NamedTuple):
     path: NDArray[np.uint64]
+    tail_keys: NDArray[np.int64]
+    tail_ids: NDArray[np.int32]
     sorted_keys: NDArray[np.int64]
     sorted_ids: NDArray[np.int32]
     merged_keys: NDArray[np.int64]
@@ -54,64 +56,80 @@ class Scratch(NamedTuple):
 
 
 LEAVES = types.NamedTuple((OUT_I64, OUT_I32, OUT_TABLE, OUT_I32, OUT_I64, OUT_I32, OUT_U64), Leaves)
-SCRATCH = types.NamedTuple((OUT_U64, OUT_I64, OUT_I32, OUT_I64, OUT_I32), Scratch)
+SCRATCH = types.NamedTuple((OUT_U64, OUT_I64, OUT_I32, OUT_I64, OUT_I32, OUT_I64, OUT_I32), Scratch)
 
 
-@kernel(types.void(OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32, types.uint64))
-def sort_leaf(keys, ids, start, end, out_keys, out_ids, at):  # type: ignore[no-untyped-def]
-    """Rows ``start`` to ``end``, sorted into the output from ``at`` on; equal keys keep their order.
+@kernel(types.void(OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32))
+def sort_rows(keys, ids, start, end, out_keys, out_ids):  # type: ignore[no-untyped-def]
+    """Rows ``start`` to ``end``, sorted into the output; equal keys keep their order.
 
-    A leaf is short, so counting for each row those that come before it, a loop without branches over a few
-    vectors, is faster than any sort that compares and moves.
+    They are few, so counting for each row those that come before it, a loop over vectors without branches, is
+    faster than a sort that compares and moves.
     """
-    ascending = True
-    for i in range(start + ONE, end):
-        ascending &= keys[i - ONE] <= keys[i]
-    if ascending:
-        for i in range(start, end):
-            out_keys[at + i - start] = keys[i]
-            out_ids[at + i - start] = ids[i]
-    elif end - start <= U(RANKED):
+    if end - start <= U(RANKED):
         for i in range(start, end):
             key = keys[i]
-            rank = at
+            rank = ZERO
             for j in range(start, i):
                 rank += U(keys[j] <= key)
             for j in range(i + ONE, end):
                 rank += U(keys[j] < key)
             out_keys[rank] = key
             out_ids[rank] = ids[i]
-    else:
-        order = np.argsort(keys[start:end], kind="mergesort")
-        for i in range(len(order)):
-            out_keys[at + U(i)] = keys[start + U(order[i])]
-            out_ids[at + U(i)] = ids[start + U(order[i])]
+        return
+    order = np.argsort(keys[start:end], kind="mergesort")
+    for i in range(len(order)):
+        out_keys[i] = keys[start + U(order[i])]
+        out_ids[i] = ids[start + U(order[i])]
 
 
-@kernel(types.uint64(SCRATCH, types.uint64, I64, I32, types.uint64, types.uint64))
-def merge_run(scratch, held, keys, ids, start, end):  # type: ignore[no-untyped-def]
-    """Merge the leaf's sorted rows with rows ``start`` to ``end`` of the batch; returns how many they are."""
-    a = ZERO
-    b = start
-    at = ZERO
-    while a < held and b < end:
-        take_b = keys[b] < scratch.sorted_keys[a]
-        scratch.merged_keys[at] = keys[b] if take_b else scratch.sorted_keys[a]
-        scratch.merged_ids[at] = ids[b] if take_b else scratch.sorted_ids[a]
+@kernel(
+    types.void(
+        I64, I32, types.uint64, types.uint64, I64, I32, types.uint64, types.uint64,
+        OUT_I64, OUT_I32, types.uint64,
+    )
+)  # fmt: skip
+def merge_rows(keys_a, ids_a, a, end_a, keys_b, ids_b, b, end_b, out_keys, out_ids, at):  # type: ignore[no-untyped-def]
+    """Merge two sorted stretches of rows into the output from ``at`` on; equal keys of the first come first."""
+    while a < end_a and b < end_b:
+        key_a = keys_a[a]
+        key_b = keys_b[b]
+        take_b = key_b < key_a
+        out_keys[at] = key_b if take_b else key_a
+        out_ids[at] = ids_b[b] if take_b else ids_a[a]
         b += U(take_b)
         a += U(not take_b)
         at += ONE
-    while a < held:
-        scratch.merged_keys[at] = scratch.sorted_keys[a]
-        scratch.merged_ids[at] = scratch.sorted_ids[a]
+    while a < end_a:
+        out_keys[at] = keys_a[a]
+        out_ids[at] = ids_a[a]
         a += ONE
         at += ONE
-    while b < end:
-        scratch.merged_keys[at] = keys[b]
-        scratch.merged_ids[at] = ids[b]
+    while b < end_b:
+        out_keys[at] = keys_b[b]
+        out_ids[at] = ids_b[b]
         b += ONE
         at += ONE
-    return at
+
+
+@kernel(
+    types.void(
+        OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32, OUT_I64, OUT_I32, types.uint64
+    )
+)
+def sort_leaf(keys, ids, start, end, tail_keys, tail_ids, out_keys, out_ids, at):  # type: ignore[no-untyped-def]
+    """Rows ``start`` to ``end``, sorted into the output from ``at`` on.
+
+    What a leaf was split off with is in order still; only what was appended since has to be sorted.
+    """
+    middle = start + ONE
+    while middle < end and keys[middle - ONE] <= keys[middle]:
+        middle += ONE
+    middle = min(middle, end)
+    sort_rows(keys, ids, middle, end, tail_keys, tail_ids)
+    merge_rows(
+        keys, ids, start, middle, tail_keys, tail_ids, ZERO, end - middle, out_keys, out_ids, at
+    )
 
 
 @kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.uint64, types.uint64))
@@ -192,14 +210,20 @@ def split(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore[no
     """Take rows ``row`` to ``end`` into the path's leaf, which they overfill, and leaves to its right."""
     held = U(leaves.table[leaf, END]) - U(leaves.table[leaf, START])
     start = U(leaves.table[leaf, START])
-    sort_leaf(leaves.keys, leaves.ids, start, start + held, scratch.sorted_keys, scratch.sorted_ids, ZERO)
+    sort_leaf(
+        leaves.keys, leaves.ids, start, start + held, scratch.tail_keys, scratch.tail_ids,
+        scratch.sorted_keys, scratch.sorted_ids, ZERO,
+    )  # fmt: skip
     how = EVEN
     if held == ZERO or scratch.sorted_keys[held - ONE] < keys[row]:
         how = ABOVE
     elif keys[end - ONE] < scratch.sorted_keys[0]:
         how = BELOW
-    total = merge_run(scratch, held, keys, ids, row, end)
-    merged = scratch.merged_keys
+    merged, merged_ids = scratch.merged_keys, scratch.merged_ids
+    merge_rows(
+        scratch.sorted_keys, scratch.sorted_ids, ZERO, held, keys, ids, row, end, merged, merged_ids, ZERO
+    )
+    total = held + (end - row)
     top = leaves.tops[leaf]
     empty_leaf(leaves, leaf)
     start = ZERO
@@ -209,7 +233,7 @@ def split(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore[no
             leaf = add_leaf(leaves, nodes, scratch.path, leaf, separator)
             seek_first(nodes, scratch.path, top)  # the new leaf's path: it reaches to the old one's top
         stop = cut(merged, start, total, leaves.state[WIDTH], how)
-        append(leaves, leaf, merged, scratch.merged_ids, start, stop)
+        append(leaves, leaf, merged, merged_ids, start, stop)
         start = stop
 
 
@@ -317,25 +341,26 @@ def insert_batch(leaves, nodes, scratch, found, keys, ids, begin):  # type: igno
     return np.int64(row)
 
 
-@kernel(types.void(LEAVES, OUT_I64, OUT_I32))
-def sort_all(leaves, out_keys, out_ids):  # type: ignore[no-untyped-def]
+@kernel(types.void(LEAVES, SCRATCH, OUT_I64, OUT_I32))
+def sort_all(leaves, scratch, out_keys, out_ids):  # type: ignore[no-untyped-def]
     """Every row, in the order of its key. Leaf 0 is the leftmost."""
-    table = leaves.table
+    table, keys, ids, after = leaves.table, leaves.keys, leaves.ids, leaves.after
+    tail_keys, tail_ids = scratch.tail_keys, scratch.tail_ids
     leaf = np.int64(0)
     at = ZERO
     while leaf != NONE:
         start = U(table[U(leaf), START])
         end = U(table[U(leaf), END])
-        sort_leaf(leaves.keys, leaves.ids, start, end, out_keys, out_ids, at)
+        sort_leaf(keys, ids, start, end, tail_keys, tail_ids, out_keys, out_ids, at)
         at += end - start
         entry = np.int64(table[U(leaf), NEXT])
         while entry != NONE:  # more of the same key
             for i in range(U(table[U(entry), START]), U(table[U(entry), END])):
-                out_keys[at] = leaves.keys[i]
-                out_ids[at] = leaves.ids[i]
+                out_keys[at] = keys[i]
+                out_ids[at] = ids[i]
                 at += ONE
             entry = np.int64(table[U(entry), NEXT])
-        leaf = np.int64(leaves.after[U(leaf)])
+        leaf = np.int64(after[U(leaf)])
 
 
 @kernel(

@@ -1,0 +1,175 @@
+"""Direct: a float key against a float value, or exact against float: the value placed among the ordinals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import ceil, floor, isfinite
+
+import numpy as np
+
+from slidejoin.condition import ordinals, typed
+from slidejoin.condition.access.key import Constraint, Key, Probe, Slots, sided
+from slidejoin.condition.evaluate import (
+    compare_mixed,
+    evaluate,
+    ticks,
+    to_float,
+)
+from slidejoin.condition.typed import FLIPPED, Expr
+from slidejoin.condition.types import I64_MAX, I64_MIN
+
+_TWO63 = 9223372036854775808.0
+
+
+class FloatBound(Constraint):
+    """Float key against a float value of the probing side."""
+
+    def __init__(self, key: Key, compare: Expr, operator: str, probing: Expr) -> None:
+        self.key, self.compare, self.operator, self.probing = key, compare, operator, probing
+        self.exact, self.point = True, operator == "="
+        self.width = 2 if operator == "<>" else 1
+
+    def bound_text(self) -> str:
+        return self.probing.text
+
+    def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
+        value = evaluate(self.probing, probe.frame)
+        memo_key = ("ordinals", id(self.probing))
+        placed = probe.memo.get(memo_key)
+        if placed is None:
+            data = (
+                value.data if isinstance(value.data, np.ndarray) else np.full(probe.frame.count, value.data)
+            )
+            placed = probe.memo[memo_key] = ordinals.from_floats(np.ascontiguousarray(data))
+        needs = self.operator in ("<", "<>"), self.operator in (">", "<>")
+        return sided(
+            self.operator, placed, placed - 1 if needs[0] else None, placed + 1 if needs[1] else None
+        ), value.valid
+
+
+class FloatKeyExactBound(Constraint):
+    """Float key against an exact value: the neighbouring doubles of a number that may not be a double."""
+
+    def __init__(self, key: Key, compare: Expr, operator: str, probing: Expr) -> None:
+        self.key, self.compare, self.operator, self.probing = key, compare, operator, probing
+        self.exact, self.point = True, operator == "="
+        self.width = 2 if operator == "<>" else 1
+
+    def bound_text(self) -> str:
+        return self.probing.text
+
+    def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
+        value = evaluate(self.probing, probe.frame)
+        unit = self.probing.type.unit
+        data = ticks(value)
+        data = data if isinstance(data, np.ndarray) else np.full(probe.frame.count, data, object)
+        nearest = np.asarray(to_float(data, unit), np.float64)
+        over = compare_mixed("<", data, unit, nearest)  # value < nearest double
+        same = compare_mixed("=", data, unit, nearest)
+        under = ordinals.from_floats(nearest) - over  # the largest double not above the value
+        if self.operator == "=":
+            return [(np.where(same, under, I64_MAX), np.where(same, under, I64_MIN))], value.valid
+        return sided(
+            {"<=": "<=", "<": "<", ">=": ">=", ">": ">", "<>": "<>"}[self.operator],
+            under if self.operator == "<=" else under + ~same, under - same, under + 1,
+        ), value.valid  # fmt: skip
+
+
+class ExactKeyFloatBound(Constraint):
+    """Exact key against a float value: floor and ceiling, infinities and NaN at the ends."""
+
+    def __init__(self, key: Key, compare: Expr, operator: str, probing: Expr) -> None:
+        self.key, self.compare, self.operator, self.probing = key, compare, operator, probing
+        self.exact, self.point = key.exact, operator == "="
+        self.width = 2 if operator == "<>" else 1
+
+    def bound_text(self) -> str:
+        return self.probing.text
+
+    def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
+        value = evaluate(self.probing, probe.frame)
+        data = np.broadcast_to(np.asarray(value.data, np.float64), (probe.frame.count,))
+        unit = self.key.expression.type.unit
+        if self.key.codec == "int" and unit == 1:
+            return self._integers(data), value.valid
+        return self._rationals(data, unit), value.valid
+
+    def _integers(self, data: np.ndarray) -> Slots:
+        high = ~(data < _TWO63)  # NaN too: it is above every number
+        low = data < -_TWO63
+        inside = np.where(high | low, 0.0, data)
+        down, up = np.floor(inside).astype(np.int64), np.ceil(inside).astype(np.int64)
+        last = np.where(high, I64_MAX, np.where(low, I64_MIN, down))  # key <= value
+        first = np.where(low, I64_MIN, np.where(high, I64_MAX, up))  # key >= value
+        before = np.where(high, I64_MAX, np.where(low, I64_MIN, up - (up > I64_MIN)))  # key < value
+        after = np.where(low, I64_MIN, np.where(high, I64_MAX, down + (down < I64_MAX)))  # key > value
+        no_upper, no_lower = low, high
+        no_before = low | (~high & (up == I64_MIN))
+        empty = {"<=": no_upper, "<": no_before, ">=": no_lower, ">": no_lower}
+        match self.operator:
+            case "=":
+                none = high | low | (down != up)
+                return [(np.where(none, I64_MAX, down), np.where(none, I64_MIN, down))]
+            case "<=":
+                return [(np.where(empty["<="], I64_MAX, I64_MIN), last)]
+            case "<":
+                return [(np.where(empty["<"], I64_MAX, I64_MIN), before)]
+            case ">=":
+                return [(first, np.where(empty[">="], I64_MIN, I64_MAX))]
+            case ">":
+                return [(after, np.where(empty[">"], I64_MIN, I64_MAX))]
+        return [
+            (np.where(no_before, I64_MAX, I64_MIN), before),
+            (after, np.where(no_lower, I64_MIN, I64_MAX)),
+        ]
+
+    def _rationals(self, data: np.ndarray, unit: Fraction) -> Slots:
+        """Row by row: a decimal key against a float is rare and must still be exact."""
+        bottom, top = (0, 2**64 - 1) if self.key.codec == "uint" else (I64_MIN, I64_MAX)
+        shift = 2**63 if self.key.codec == "uint" else 0
+        sat = self.key.codec == "saturate"
+        lows: list[list[int]] = [[] for _ in range(self.width)]
+        highs: list[list[int]] = [[] for _ in range(self.width)]
+        for x in data.tolist():
+            infinite = not isfinite(x)
+            if infinite:
+                huge = 2**200 if x != float("-inf") else -(2**200)
+                down, up = huge, huge
+                equal_possible = False
+            else:
+                exact = Fraction(x) / unit
+                down, up = floor(exact), ceil(exact)
+                equal_possible = down == up
+            choices: dict[str, list[tuple[int | None, int | None]]] = {
+                "<=": [(None, down)], "<": [(None, up - 1)], ">=": [(up, None)], ">": [(down + 1, None)],
+                "=": [(down, down) if equal_possible else (1, 0)], "<>": [(None, up - 1), (down + 1, None)],
+            }  # fmt: skip
+            for i, (lo, hi) in enumerate(choices[self.operator]):
+                none = lo is not None and hi is not None and lo > hi
+                if not sat:
+                    none = none or (lo is not None and lo > top) or (hi is not None and hi < bottom)
+                lo_ = bottom if lo is None else min(max(lo, bottom), top)
+                hi_ = top if hi is None else min(max(hi, bottom), top)
+                lows[i].append(I64_MAX if none else lo_ - shift)
+                highs[i].append(I64_MIN if none else hi_ - shift)
+        return [(np.array(lo, np.int64), np.array(hi, np.int64)) for lo, hi in zip(lows, highs, strict=True)]
+
+
+def solve_mixed(compare: typed.Compare, stored: int) -> Constraint | None:
+    bit = 1 << stored
+    first, second, operator = compare.left, compare.right, compare.operator
+    if first.sides != bit:
+        first, second, operator = second, first, FLIPPED[operator]
+    if first.sides != bit or second.sides & bit or second.sides == 0:
+        return None
+    if first.type.kind == "float":
+        return FloatKeyExactBound(Key(first, "float"), compare, operator, second)
+    if first.type.fits:
+        key = Key(first, "int")
+    elif isinstance(first, typed.Col) and (first.type.low, first.type.high) == (0, 2**64 - 1):
+        key = Key(first, "uint")
+    else:
+        key = Key(first, "saturate")
+        if operator == "<>":
+            return None
+    return ExactKeyFloatBound(key, compare, operator, second)

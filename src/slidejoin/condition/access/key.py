@@ -1,0 +1,119 @@
+"""Keys and constraints: what every way of solving a comparison has in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slidejoin.condition import ordinals, typed
+from slidejoin.condition.columns import raw, validity
+from slidejoin.condition.evaluate import (
+    Frame,
+    evaluate,
+    ticks,
+)
+from slidejoin.condition.typed import Expr
+from slidejoin.condition.types import I64_MAX, I64_MIN
+
+Slots = list[tuple[Any, Any]]  # (lo, hi) per slot, each an int64 array or a scalar
+
+
+class Keys(NamedTuple):
+    """Ordinals of the stored side's key; rows that are not valid (NULL key) never match."""
+
+    values: np.ndarray
+    valid: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """A stored-side expression and its encoding. Keys with the same identity share an index."""
+
+    expression: Expr
+    codec: str  # int, uint, float (exact); saturate, prefix, hash (approximate)
+
+    @property
+    def identity(self) -> str:
+        return f"{self.codec}:{self.expression.text}"
+
+    @property
+    def exact(self) -> bool:
+        return self.codec in ("int", "uint", "float")
+
+    def encode(self, batch: pa.RecordBatch) -> Keys:
+        """Ordinals of every row of a stored-side batch."""
+        node = self.expression
+        if self.codec == "uint" and isinstance(node, typed.Col):
+            array = batch.column(node.name)
+            if array.type == pa.uint64():
+                return Keys(ordinals.from_unsigned(raw(array, np.uint64)), validity(array))
+        frame = Frame(batch, batch)
+        if isinstance(node, typed.Col):
+            value = evaluate(node, frame)
+        else:
+            with np.errstate(all="ignore"):
+                value = evaluate(node, frame)
+        data = value.data
+        if self.codec == "hash":
+            return Keys(ordinals.hashes(data), value.valid)
+        if self.codec == "prefix":
+            return Keys(ordinals.prefixes(data), value.valid)
+        if not isinstance(data, np.ndarray):
+            data = np.full(frame.count, data)
+        if self.codec == "float":
+            return Keys(ordinals.from_floats(np.ascontiguousarray(data)), value.valid)
+        data = ticks(value) if isinstance(value.data, np.ndarray) else data
+        if self.codec == "uint":
+            wide = np.asarray(data, object) - 2**63
+            return Keys(ordinals.saturate(wide), value.valid)
+        return Keys(ordinals.saturate(data) if data.dtype == object else data, value.valid)
+
+
+class Probe:
+    """One call of ``intervals``: the frame of the probing batch and what its constraints share."""
+
+    __slots__ = ("frame", "memo")
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.frame = Frame(batch, batch)
+        self.memo: dict[Any, Any] = {}
+
+
+class Constraint:
+    """A comparison solved for one side's key."""
+
+    key: Key
+    compare: Expr
+    operator: str  # as seen from the key
+    exact: bool  # the intervals are the truth, not a superset
+    point: bool  # an equality with at most one ordinal
+    width: int  # slots it needs
+
+    def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
+        """Intervals for every probing row, and which rows are not NULL."""
+        raise NotImplementedError
+
+    def bound_text(self) -> str:
+        """What the key is compared with."""
+        raise NotImplementedError
+
+
+def sided(
+    operator: str, value: Any, below: Any, above: Any, bottom: int = I64_MIN, top: int = I64_MAX
+) -> Slots:
+    """Slots of ``key operator value`` where below and above are the neighbouring ordinals of value."""
+    match operator:
+        case "=":
+            return [(value, value)]
+        case "<=":
+            return [(bottom, value)]
+        case "<":
+            return [(bottom, below)]
+        case ">=":
+            return [(value, top)]
+        case ">":
+            return [(above, top)]
+    return [(bottom, below), (above, top)]
