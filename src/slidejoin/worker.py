@@ -116,10 +116,12 @@ class Worker:
         try:
             found = [self.probe(arrivals, home.hints) for arrivals, home in zip(group, homes, strict=True)]
         finally:
-            pending = [future for home in homes for future in home.pending]
-            wait(pending)
-        for future in pending:
-            future.result()
+            for home in homes:
+                if home.pending:
+                    wait(home.pending)
+        for home in homes:
+            for future in home.pending:
+                future.result()
         step.matches += sum(segment.pairs for segments in found for segment in segments)
         together = [segment for segments in found for segment in segments]
         if self.how in PAIRED or self.order == "none":

@@ -47,6 +47,8 @@ class Probes:
 
     def pieces(self, count: int) -> list[Probes]:
         """Cut into at most ``count`` consecutive pieces of about equal size."""
+        if count == 1:
+            return [self]
         size = -(-len(self.rows) // count)
         return [
             Probes(self.rows[at : at + size], self.lows[at : at + size], self.highs[at : at + size])

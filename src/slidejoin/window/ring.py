@@ -89,6 +89,10 @@ class Ring:
         kept = []
         lost = []
         for subwindow in self.subwindows:
+            if subwindow.low >= bound:
+                subwindow.dead_below = bound
+                kept.append(subwindow)
+                continue
             gone = subwindow.expire(bound)
             if len(gone):
                 lost.append((subwindow, gone))
