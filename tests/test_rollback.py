@@ -34,8 +34,8 @@ def drain(join: sj.Join, pushes: list[dict[str, Any]]) -> list[list[tuple[int, i
     return [*results, sorted(zip(left.tolist(), right.tolist(), strict=True))]
 
 
-class Trouble(Exception):
-    pass
+class TroubleError(Exception):
+    """What the test lets happen."""
 
 
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
@@ -64,13 +64,13 @@ def test_a_failure_changes_nothing(
                 nonlocal calls
                 calls += 1
                 if calls > allowed:
-                    raise Trouble
+                    raise TroubleError
                 return real(self, *args, **options)
 
             monkeypatch.setattr(Worker, method, fails)
             try:
                 matches = join.push(**sides)
-            except Trouble:
+            except TroubleError:
                 monkeypatch.setattr(Worker, method, real)
                 after = join.stats()
                 assert {**after, "state_bytes": 0} == {**before, "state_bytes": 0}

@@ -100,7 +100,8 @@ def test_broken_pipe_is_quiet(process, tmp_path):
     )
     assert running.stdout.readline() == b'"a","b"\n'
     running.stdout.close()
-    assert running.stderr.read() == b""
+    complaints = [line for line in running.stderr.read().splitlines() if b"compiling kernels" not in line]
+    assert complaints == []
     assert running.wait(60) == 1
     running.stderr.close()
 

@@ -139,3 +139,10 @@ def test_csv_cannot_hold_nested_columns(refused, files, tmp_path):
     message = refused("run", "--left", left, "--right", files.right, *TIMED, "--out", tmp_path / "out.csv")
     assert "'tags' is nested" in message
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_header_with_one_name_twice(refused, tmp_path):
+    left = tmp_path / "left.csv"
+    left.write_text("a,a\n1,2\n")
+    arguments = ["--left", left, "--right", left, "--on", "l.a = r.a", "--rows", "5"]
+    assert "several columns named 'a'" in refused("run", *arguments, "--out", tmp_path / "out.csv")

@@ -15,7 +15,7 @@ _COMMON: dict[str, Any] = {
 
 
 def load() -> None:
-    settings.register_profile("ci", max_examples=60, stateful_step_count=20, **_COMMON)
+    settings.register_profile("ci", max_examples=40, stateful_step_count=20, **_COMMON)
     settings.register_profile("deep", max_examples=3000, stateful_step_count=60, **_COMMON)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -105,6 +105,22 @@ def test_a_wrong_hint_is_not_believed() -> None:
     assert probes.rows.tolist() == [1, 2, 0]
 
 
+def test_a_hint_for_fewer_rows_is_not_believed() -> None:
+    index = REGISTRY["hash"]
+    lows, highs = np.array([5, 6, 7, 8]), np.array([5, 6, 7, 3])
+    probes = index.arrange_probes(None, lows, highs, np.array([3, 0, 2], dtype=np.int32))
+    assert sorted(probes.rows.tolist()) == [0, 1, 2]
+
+
+def test_runs_stay_in_order_when_rows_are_dropped() -> None:
+    index = REGISTRY["bi_sort"]()
+    index.insert(index.arrange_entries(np.arange(32), np.arange(32, dtype=np.int32)))
+    index.insert(index.arrange_entries(np.arange(5), np.arange(32, 37, dtype=np.int32)))
+    index.drop_below(30)
+    index.check()
+    assert index.entries == 7
+
+
 def test_runs_stay_few() -> None:
     index = REGISTRY["bi_sort"]()
     rng = np.random.default_rng(3)

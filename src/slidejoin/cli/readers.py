@@ -162,7 +162,13 @@ class CsvParser:
 
     def infer(self, sample: pa.BufferReader) -> Types:
         """Arrow's own inference."""
-        return {field.name: field.type for field in pa_csv.read_csv(sample).schema}
+        schema = pa_csv.read_csv(sample).schema
+        twice = [name for name in schema.names if schema.names.count(name) > 1]
+        if twice:
+            raise UsageError(
+                f"a CSV header has several columns named {twice[0]!r}; expected distinct names; rename them"
+            )
+        return {field.name: field.type for field in schema}
 
     def parse(self, block: pa.BufferReader, schema: pa.Schema, *, first: bool) -> pa.Table:
         """The rows of a block."""

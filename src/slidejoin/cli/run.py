@@ -142,7 +142,7 @@ class Tally:
         """For a person. It goes to stderr: stdout may be the result."""
         where = "standard output" if out == PIPE else out
         screen.stderr.print(
-            f"[bold]{self.rows_out:,}[/] rows to {where} from {self.rows_in:,} in {self.seconds:.2f} s "
+            f"[bold]{self.rows_out:,}[/] {'row' if self.rows_out == 1 else 'rows'} to {where} from {self.rows_in:,} in {self.seconds:.2f} s "
             f"({screen.short(self.rate)} rows/s)"
         )
         stats = join.stats()

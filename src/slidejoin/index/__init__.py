@@ -7,7 +7,19 @@ from slidejoin.index.hash import Hash
 from slidejoin.index.protocol import Entries, Index, Probes, Ranges
 from slidejoin.index.rap_table import RapTable
 from slidejoin.index.scan import Scan
+from slidejoin.index.wib_tree import WibTree
 
-REGISTRY: dict[str, type[Index]] = {index.name: index for index in (Scan, Hash, BiSort, RapTable)}
+REGISTRY: dict[str, type[Index]] = {index.name: index for index in (Scan, Hash, BiSort, RapTable, WibTree)}
 
-__all__ = ["REGISTRY", "BiSort", "Entries", "Hash", "Index", "Probes", "Ranges", "RapTable", "Scan"]
+__all__ = [
+    "REGISTRY",
+    "BiSort",
+    "Entries",
+    "Hash",
+    "Index",
+    "Probes",
+    "Ranges",
+    "RapTable",
+    "Scan",
+    "WibTree",
+]

@@ -56,13 +56,14 @@ class Hash:
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        complete = rows is None and hint is not None and len(hint) == len(lows)
         rows = np.arange(len(lows), dtype=np.int32) if rows is None else rows
         # An equality's interval is a point or, where no key can equal the value (1.5 against integers), empty.
         if not np.array_equal(lows, highs):
             points = np.flatnonzero(lows == highs)
-            rows, lows = rows[points], lows[points]
+            rows, lows, complete = rows[points], lows[points], False
         mixed = mix(lows)
-        if hint is not None and len(hint) == len(rows):
+        if complete and hint is not None:
             # The batch's own entries were sorted by the same mix, so neighbours share their cache lines.
             rows, mixed = rows[hint], mixed[hint]
         else:

@@ -70,6 +70,7 @@ class Runs(Generic[AnyRun]):
             if count:
                 kept.append(self._build(keys[:count].copy(), ids[:count].copy()))
         self.runs = tuple(kept)
+        self.merge()  # what is left may no longer shorten from run to run
 
     def check(self) -> None:
         for run in self.runs:

@@ -18,6 +18,7 @@ Reference   seed 000, III-C and III-E. We differ: a leaf is split into as many a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from threading import Lock
 from typing import ClassVar, NamedTuple
@@ -96,6 +97,10 @@ class WibTree:
 
     def merge(self) -> None:
         self._held = self._ordered()
+
+    def successor(self) -> WibTree:
+        node_width, leaf_width = self._widths
+        return WibTree(node_width=node_width, leaf_width=leaf_width)
 
     def _ordered(self) -> Ordered:
         held = self._held
@@ -238,9 +243,7 @@ class Tree:
         self._looked += before - patience  # threads that lose each other's count only order a little later
         if kept == 0:
             return []
-        return [
-            Ranges(rows[:kept].copy(), starts[:kept].copy(), ends[:kept].copy(), ids[:pairs].copy(), pairs)
-        ]
+        return [probes.found(kept, ids[:pairs].copy(), pairs)]
 
     def ordered(self) -> Ordered:
         """All rows in order; kept until the next insertion."""
@@ -295,7 +298,7 @@ class Tree:
         assert node < int(self.nodes.state[USED]), "a child is a node"
         assert 1 <= size <= fan, "a node has children, at most its width"
         separators = self.nodes.separators[node * fan : node * fan + size].tolist()
-        assert all(a < b for a, b in zip(separators, separators[1:], strict=False)), "separators ascend"
+        assert all(a < b for a, b in itertools.pairwise(separators)), "separators ascend"
         assert separators[-1] == top, "a node reaches as far as its parent says"
         children = self.nodes.children[node * fan : node * fan + size].tolist()
         return [
@@ -316,7 +319,7 @@ def rows_of(count: int) -> Entries:
     return Entries(np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32))
 
 
-def lengthened(array: np.ndarray, length: int) -> np.ndarray:  # type: ignore[type-arg]
+def lengthened(array: np.ndarray, length: int) -> np.ndarray:
     """The array with room at its end."""
     longer = np.empty(length, dtype=array.dtype)
     longer[: len(array)] = array

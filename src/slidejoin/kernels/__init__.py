@@ -34,7 +34,9 @@ OUT_I64 = types.Array(types.int64, 1, "C")
 OUT_I32 = types.Array(types.int32, 1, "C")
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
-MODULES = ("search", "merge", "order", "buckets", "expand", "marks", "llat", "partition")
+MODULES = (
+    "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
+)  # fmt: skip
 
 _declared: list[tuple[Any, Any]] = []
 _ready = threading.Event()

@@ -113,9 +113,7 @@ def merge_rows(keys_a, ids_a, a, end_a, keys_b, ids_b, b, end_b, out_keys, out_i
 
 
 @kernel(
-    types.void(
-        OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32, OUT_I64, OUT_I32, types.uint64
-    )
+    types.void(OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32, OUT_I64, OUT_I32, types.uint64)
 )
 def sort_leaf(keys, ids, start, end, tail_keys, tail_ids, out_keys, out_ids, at):  # type: ignore[no-untyped-def]
     """Rows ``start`` to ``end``, sorted into the output from ``at`` on.
@@ -127,9 +125,7 @@ def sort_leaf(keys, ids, start, end, tail_keys, tail_ids, out_keys, out_ids, at)
         middle += ONE
     middle = min(middle, end)
     sort_rows(keys, ids, middle, end, tail_keys, tail_ids)
-    merge_rows(
-        keys, ids, start, middle, tail_keys, tail_ids, ZERO, end - middle, out_keys, out_ids, at
-    )
+    merge_rows(keys, ids, start, middle, tail_keys, tail_ids, ZERO, end - middle, out_keys, out_ids, at)
 
 
 @kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.uint64, types.uint64))

@@ -1,0 +1,192 @@
+"""Thousands of rows: where several threads probe, subwindows have their own sizes, and results come in pieces.
+
+The nested loop is too slow here; the same rules are written out once more with NumPy, over all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import slidejoin as sj
+from duel import InapplicableError, forced_index
+
+Array = NDArray[Any]
+PUSHES = ((6000, 0), (0, 5000), (4500, 5500), (1, 300), (2000, 1))  # rows left and right of each push
+
+
+@dataclass(frozen=True)
+class Stream:
+    """All rows of one side, with when each arrived among both sides, and in which push."""
+
+    x: Array
+    y: Array
+    ts: Array
+    moment: Array
+    push: Array
+
+    def batch(self, number: int) -> dict[str, Array]:
+        rows = self.push == number
+        return {"x": self.x[rows], "y": self.y[rows], "ts": self.ts[rows]}
+
+
+def streams(seed: int) -> tuple[Stream, Stream]:
+    """Two streams; within a push of both the left arrives first. Times go forward with some disorder."""
+    random = np.random.default_rng(seed)
+    moments: list[list[int]] = [[], []]
+    pushes: list[list[int]] = [[], []]
+    clock = 0
+    for number, counts in enumerate(PUSHES):
+        for side, count in enumerate(counts):
+            moments[side] += range(clock, clock + count)
+            pushes[side] += [number] * count
+            clock += count
+    made = []
+    for side in (0, 1):
+        moment = np.array(moments[side])
+        made.append(
+            Stream(
+                x=random.integers(0, 20_000, len(moment)),
+                y=random.integers(0, 50, len(moment)),
+                ts=moment + random.integers(-500, 500, len(moment)),
+                moment=moment,
+                push=np.array(pushes[side]),
+            )
+        )
+    return made[0], made[1]
+
+
+def rows_pairs(left: Stream, right: Stream, size: int, slide: int) -> Array:
+    """Rules 2 and 4 for every pair: was the earlier still visible when the later arrived?"""
+    seen = [np.searchsorted(a.moment, b.moment) for a, b in ((left, right), (right, left))]
+    slot = [np.arange(len(s.moment)) // slide * slide for s in (left, right)]
+    left_first = left.moment[:, None] < right.moment[None, :]
+    left_visible = seen[0][None, :] - slot[0][:, None] <= size
+    right_visible = seen[1][:, None] - slot[1][None, :] <= size
+    return np.where(left_first, left_visible, right_visible)
+
+
+def time_pairs(left: Stream, right: Stream, size: int) -> Array:
+    """Rule 3; nothing is late under a patient lateness."""
+    return np.abs(left.ts[:, None] - right.ts[None, :]) <= size
+
+
+CONDITIONS: dict[str, Callable[[Stream, Stream], Array]] = {
+    "l.x = r.x": lambda l, r: l.x[:, None] == r.x[None, :],  # noqa: E741
+    "abs(l.x - r.x) <= 3": lambda l, r: np.abs(l.x[:, None] - r.x[None, :]) <= 3,  # noqa: E741
+    "l.x BETWEEN r.x - r.y AND r.x + 2 AND l.y < r.y": lambda l, r: (  # noqa: E741
+        (l.x[:, None] >= (r.x - r.y)[None, :])
+        & (l.x[:, None] <= r.x[None, :] + 2)
+        & (l.y[:, None] < r.y[None, :])
+    ),
+    "l.y <> r.y AND l.x = r.x OR l.x + r.x < 150": lambda l, r: (  # noqa: E741
+        (l.y[:, None] != r.y[None, :]) & (l.x[:, None] == r.x[None, :]) | (l.x[:, None] + r.x[None, :] < 150)
+    ),
+}
+
+
+def answer(join: sj.Join, left: Stream, right: Stream) -> list[tuple[Array, Array, sj.Matches]]:
+    results = []
+    for number, (lefts, rights) in enumerate(PUSHES):
+        given = {
+            **({"left": left.batch(number)} if lefts else {}),
+            **({"right": right.batch(number)} if rights else {}),
+        }
+        matches = join.push(**given)
+        results.append((*matches.indices(), matches))
+    join.check()
+    last = join.finish()
+    results.append((*last.indices(), last))
+    return results
+
+
+def check_pairs(
+    result: list[tuple[Array, Array, sj.Matches]], truth: Array, left: Stream, right: Stream
+) -> None:
+    """Each pair in the push in which the later of the two arrived, and nothing else."""
+    i, j = np.nonzero(truth)
+    push = np.maximum(left.push[i], right.push[j])
+    for number, (lefts, rights, matches) in enumerate(result[:-1]):
+        expected = i[push == number] * len(right.x) + j[push == number]
+        assert matches.num_rows == len(lefts) == len(expected)
+        assert np.array_equal(np.sort(lefts * len(right.x) + rights), np.sort(expected))
+        table = matches.to_table()
+        assert np.array_equal(table["x_l"].to_numpy(), left.x[lefts])
+        assert np.array_equal(table["ts_r"].to_numpy(), right.ts[rights])
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("index", sj.indexes())
+def test_every_index_with_threads(index: str, condition: str) -> None:
+    left, right = streams(1)
+    truth = rows_pairs(left, right, 4000, 1) & CONDITIONS[condition](left, right)
+    for threads in (1, 2):
+        try:
+            with forced_index(index):
+                join = sj.Join(condition, window=sj.Rows(4000), index=index, threads=threads)
+                result = answer(join, left, right)
+        except InapplicableError:
+            return
+        check_pairs(result, truth, left, right)
+
+
+@pytest.mark.parametrize("order", ["arrival", "strict"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_order_with_threads(order: str, threads: int) -> None:
+    left, right = streams(2)
+    condition = "abs(l.x - r.x) <= 3"
+    truth = rows_pairs(left, right, 3000, 100) & CONDITIONS[condition](left, right)
+    join = sj.Join(condition, window=sj.Rows(3000, slide=100), order=order, threads=threads)
+    result = answer(join, left, right)
+    check_pairs(result, truth, left, right)
+    for lefts, rights, _ in result[:-1]:
+        later = np.maximum(left.moment[lefts], right.moment[rights])
+        earlier = np.minimum(left.moment[lefts], right.moment[rights])
+        assert np.all(np.diff(later) >= 0)
+        if order == "strict":
+            assert np.array_equal(np.lexsort((earlier, later)), np.arange(len(later)))
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("size", [50, 2000])
+def test_time_windows(size: int, condition: str) -> None:
+    left, right = streams(3)
+    truth = time_pairs(left, right, size) & CONDITIONS[condition](left, right)
+    # Patient enough for the disorder of the times and for a push of one side overtaking the other.
+    window, patience = sj.Time(size, on="ts"), 12_000
+    result = answer(sj.Join(condition, window=window, lateness=patience, threads=2), left, right)
+    check_pairs(result, truth, left, right)
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("window", ["rows", "time"])
+def test_rows_that_never_match(how: str, window: str) -> None:
+    left, right = streams(4)
+    condition = "l.x = r.x"
+    timed = window == "time"
+    near = time_pairs(left, right, 1500) if timed else rows_pairs(left, right, 4000, 1)
+    truth = near & CONDITIONS[condition](left, right)
+    options: dict[str, Any] = (
+        {"window": sj.Time(1500, on="ts"), "lateness": 12_000} if timed else {"window": sj.Rows(4000)}
+    )
+    result = answer(sj.Join(condition, how=how, threads=2, **options), left, right)
+    lefts = np.concatenate([one[0] for one in result])
+    rights = np.concatenate([one[1] for one in result])
+    found = set(zip(lefts.tolist(), rights.tolist(), strict=True))
+    assert len(found) == len(lefts)
+    with_partner = [np.flatnonzero(truth.any(axis=1)).tolist(), np.flatnonzero(truth.any(axis=0)).tolist()]
+    lonely = [np.flatnonzero(~truth.any(axis=1)).tolist(), np.flatnonzero(~truth.any(axis=0)).tolist()]
+    pairs = set(zip(*(part.tolist() for part in np.nonzero(truth)), strict=True))
+    expected = {
+        "left": pairs | {(i, -1) for i in lonely[0]},
+        "right": pairs | {(-1, j) for j in lonely[1]},
+        "full": pairs | {(i, -1) for i in lonely[0]} | {(-1, j) for j in lonely[1]},
+        "semi": {(i, -1) for i in with_partner[0]},
+        "anti": {(i, -1) for i in lonely[0]},
+    }
+    assert found == expected[how]
