@@ -69,9 +69,7 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     kept = [selectivity(path, rows, probing) for path in paths]
     best = min(range(len(paths)), key=kept.__getitem__)
     measured = ", ".join(f"{path.bounds_text} {share:.2%}" for path, share in zip(paths, kept, strict=True))
-    return Access(
-        branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}"
-    )
+    return Access(branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}")
 
 
 def selectivity(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> float:
