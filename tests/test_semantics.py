@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,10 +15,10 @@ import naive
 import slidejoin as sj
 from duel import fight
 from generate.cases import HOWS, Advance, Call, Push, Setup, cases
-from generate.conditions import conditions
-from generate.expressions import Column, Compare
+from generate.conditions import band, conditions, numeric_pairs
+from generate.expressions import Abs, Arithmetic, Column, Compare, Node, interval, number
 from generate.profiles import examples
-from generate.types import ALL_TYPES, FAMILIES, SMALL_NUMBERS, SPECIAL_NUMBERS, ColumnType
+from generate.types import ALL_TYPES, FAMILIES, NUMBERS, SMALL_NUMBERS, SPECIAL_NUMBERS, ColumnType
 
 INDEXES = ("auto", *sj.indexes())
 FLOWS = ("auto", *sj.flows())
@@ -72,28 +74,100 @@ def specials(kind: ColumnType) -> list[Any]:
     return [*values[kind.family], None]
 
 
-def one_push(left: ColumnType, right: ColumnType, op: str, how: str = "inner") -> tuple[Setup, list[Call]]:
-    windows = (naive.Rows(1000), naive.Rows(1000))
+def one_push(
+    columns: tuple[dict[str, ColumnType], dict[str, ColumnType]],
+    rows: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+    condition: Node,
+) -> tuple[Setup, list[Call]]:
+    """All rows of both sides at once, in a window that holds them all: the condition alone decides."""
     setup = Setup(
-        columns=((("x", left),), (("y", right),)),
-        pools=(([],), ([],)),
-        condition=Compare(op, Column(0, "x", left.kind, "l"), Column(1, "y", right.kind, "r")),
-        windows=windows,
+        columns=(tuple(columns[0].items()), tuple(columns[1].items())),
+        pools=((), ()),
+        condition=condition,
+        windows=(naive.Rows(1000), naive.Rows(1000)),
         position=None,
         lengths=(1000, 1000),
         slides=(1, 1),
-        how=how,
         chunk_rows=16,
         subwindow_rows=16,
     )
-    return setup, [Push([{"x": x} for x in specials(left)], [{"y": y} for y in specials(right)])]
+    return setup, [Push(rows[0], rows[1])]
+
+
+def special_push(left: ColumnType, right: ColumnType, condition: Node) -> tuple[Setup, list[Call]]:
+    rows = [{"x": x} for x in specials(left)], [{"y": y} for y in specials(right)]
+    return one_push(({"x": left}, {"y": right}), rows, condition)
 
 
 @pytest.mark.parametrize("left", ALL_TYPES, ids=lambda kind: str(kind.arrow))
 def test_special_values_of_every_pair_of_types(left: ColumnType) -> None:
     for right in FAMILIES[left.family]:
+        x, y = Column(0, "x", left.kind, "l"), Column(1, "y", right.kind, "r")
         for op in ("=", "<", ">=", "<>"):
-            fight(*one_push(left, right, op))
+            fight(*special_push(left, right, Compare(op, x, y)))
+
+
+BANDED = [kind for kind in ALL_TYPES if kind.family in ("number", "date", "naive", "zoned", "span")]
+
+
+@pytest.mark.parametrize("left", BANDED, ids=lambda kind: str(kind.arrow))
+def test_bands_of_special_values_of_every_pair_of_types(left: ColumnType) -> None:
+    """Bounds computed from extremes: nothing wraps, nothing rounds that should not."""
+    for spelling, right in enumerate(FAMILIES[left.family]):
+        x, y = Column(0, "x", left.kind, "l"), Column(1, "y", right.kind, "r")
+        if left.family == "number":
+            width: Node = number((1, Fraction(1, 20), 0, 127)[spelling % 4])
+        else:
+            width = interval(1, "day" if left.family == "date" else "second")
+        fight(
+            *special_push(
+                left, right, band(x, y, width, width, spelling % (3 if left.family == "date" else 4))
+            )
+        )
+        if left.family != "date":
+            fight(*special_push(left, right, Compare("<=", Abs(Arithmetic("-", x, y)), width)))
+
+
+@st.composite
+def neighbours(draw: st.DrawFn) -> list[int | Fraction | float]:
+    """A few numbers, what is next to them, and what is a width away: all that decides at an edge."""
+    base = draw(
+        st.one_of(
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.floats(-1e3, 1e3),
+            st.sampled_from(SPECIAL_NUMBERS[7:]),
+            st.decimals(-100, 100, places=2).map(Fraction),
+        )
+    )
+    pool: list[int | Fraction | float] = [base]
+    for width in (1, Fraction(1, 20), Fraction(1, 10), 5):
+        exact = Fraction(base)
+        pool += [exact + width, exact - width, float(base) + float(width), float(base) - float(width)]
+    floats = [math.nextafter(float(value), toward) for value in pool for toward in (math.inf, -math.inf)]
+    return pool + [value for value in floats if math.isfinite(value)] + [draw(st.sampled_from(SMALL_NUMBERS))]
+
+
+@examples(3)
+@given(
+    pool=neighbours(),
+    kinds=st.lists(st.sampled_from(NUMBERS), min_size=4, max_size=4),
+    flip=st.booleans(),
+    data=st.data(),
+)
+def test_numbers_to_the_last_bit(
+    pool: list[int | Fraction | float], kinds: list[ColumnType], flip: bool, data: st.DataObject
+) -> None:
+    """Every spelling of every numeric predicate, on values at the very edge of being true."""
+    columns = ({"x": kinds[0], "w": kinds[1]}, {"y": kinds[2], "v": kinds[3]})
+    operands = [[Column(side, n, k.kind, "lr"[side]) for n, k in columns[side].items()] for side in (0, 1)]
+    pair = (operands[0][0], operands[1][0])
+    condition = data.draw(numeric_pairs(*(pair[::-1] if flip else pair), *operands))
+    rows: list[list[dict[str, Any]]] = []
+    for side in columns:
+        cells = {n: [v for v in map(k.fit, pool) if v is not None] or [k.fit(0)] for n, k in side.items()}
+        length = max(map(len, cells.values()))
+        rows.append([{n: values[i % len(values)] for n, values in cells.items()} for i in range(length)])
+    fight(*one_push(columns, (rows[0], rows[1]), condition), index=data.draw(st.sampled_from(INDEXES)))
 
 
 # -- larger windows, so that more than toy structures are met ---------------------------------------------

@@ -20,7 +20,7 @@ from slidejoin import kernels
 from slidejoin.condition import parse
 from slidejoin.errors import LateRowError, SchemaError, StateError
 from slidejoin.flow import REGISTRY as FLOWS
-from slidejoin.intake import held_schema, same_schema
+from slidejoin.intake import gatherable, held_schema, same_schema
 from slidejoin.matches import Matches, Output
 from slidejoin.plan import require
 from slidejoin.pools import pool
@@ -84,7 +84,7 @@ class Engine:
     def push(self, batches: Batches) -> Matches:
         """Rows have arrived."""
         growing = (batches[0] is not None, batches[1] is not None)
-        return self._attempt(lambda books, step: self._take_in(books, batches, step), growing)
+        return self._attempt("push", lambda books, step: self._take_in(books, batches, step), growing)
 
     def advance(self, times: tuple[Any, Any]) -> Matches:
         """Time has passed without rows."""
@@ -99,7 +99,7 @@ class Engine:
                 books.clocks = books.clocks.shown(side, books.timeline.instant(value, side))
             self._let_go(books, step)
 
-        return self._attempt(beat)
+        return self._attempt("advance", beat)
 
     def finish(self) -> Matches:
         """Both streams have ended."""
@@ -108,7 +108,7 @@ class Engine:
             self.worker.clear(step)
             books.finished = True
 
-        return self._attempt(end)
+        return self._attempt("finish", end)
 
     def open(self, what: str) -> None:
         """Refuse calls on a join that has ended."""
@@ -146,10 +146,10 @@ class Engine:
     # -- a call, whole or not at all -------------------------------------------------------------------
 
     def _attempt(
-        self, act: Callable[[Books, Step], None], growing: tuple[bool, bool] = (False, False)
+        self, name: str, act: Callable[[Books, Step], None], growing: tuple[bool, bool] = (False, False)
     ) -> Matches:
         """Run one call on a copy of the books; if it fails, put everything back."""
-        self.open("a call")
+        self.open(f"{name}()")
         worker, books = self.worker, self.books.copy()
         memento = (worker.memento(growing), list(worker.rings), worker.bound, list(worker.access))
         step = Step()
@@ -208,6 +208,9 @@ class Engine:
             new = True
         if not new:
             return
+        for side, schema in enumerate(schemas):
+            if schema is not None:
+                gatherable(schema, side)
         worker = self.worker
         books.output = Output(schemas[0], schemas[1], self.settings.how, self.settings.suffixes)
         books.schemas = (schemas[0], schemas[1])
@@ -224,6 +227,12 @@ class Engine:
     def _retime(self, books: Books) -> None:
         """Put both streams on one time scale; what is held moves along if the scale gets finer."""
         timeline = Timeline.build(self.times(), list(books.schemas), self.settings.lateness)
+        if books.timeline is not None and books.timeline.zoned != timeline.zoned:
+            raise SchemaError(
+                f"the event times have {'a' if timeline.zoned else 'no'} time zone, but the heartbeats before them had "
+                f"{'one' if books.timeline.zoned else 'none'}; expected both alike; pass advance() times as the "
+                "column has them"
+            )
         before, after = (1 if line is None else line.tick or 1 for line in (books.timeline, timeline))
         if before > after:
             self.worker.rings = [
@@ -300,7 +309,7 @@ class Engine:
         """
         by = self.settings.windows[0].by if isinstance(self.settings.windows[0], Rows) else None
         placed = []
-        if len(arrivals) < 2 or by is None or arrivals[0].rows == 0 or arrivals[1].rows == 0:
+        if len(arrivals) < 2 or by is None:
             seen, rank = list(before), 0
             for one in arrivals:
                 others = seen[1 - one.side]

@@ -55,6 +55,18 @@ def held_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(held_type(field.type)) for field in schema])
 
 
+def gatherable(schema: pa.Schema, side: int) -> None:
+    """Refuse columns of types that Arrow cannot gather rows of, before any row is held."""
+    for field in held_schema(schema):
+        try:
+            pa.array([], type=field.type).take(pa.array([], type=pa.int64()))
+        except pa.ArrowNotImplementedError as error:
+            raise SchemaError(
+                f"the {SIDES[side]} column {field.name!r} is {field.type}, of which Arrow cannot gather rows; "
+                "expected a type that it can; decode or cast the column before pushing"
+            ) from error
+
+
 def late_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Rows that were held aside, in the stream's own types."""
     return pa.Table.from_batches(batches, held_schema(schema)).cast(schema)
@@ -66,6 +78,12 @@ def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
     if now.equals(known):
         return
     if now.names == known.names and now.types == known.types:
+        for field in known:
+            if not field.nullable and batch.column(field.name).null_count:
+                raise SchemaError(
+                    f"the {SIDES[side]} column {field.name!r} has NULLs, but was declared not null in the first push; "
+                    "expected none; declare it nullable from the start"
+                )
         return
     differences = [
         f"{name} was {known.field(name).type if name in known.names else 'absent'}, "

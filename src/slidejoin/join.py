@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
+from threading import RLock
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +46,7 @@ class Join:
         suffixes: tuple[str, str] = ("_l", "_r"),
         tuning: Tuning | None = None,
     ) -> None:
+        self._lock = RLock()  # calls from several threads take turns; rows arrive in the order of the calls
         self._engine = Engine(
             Settings.checked(
                 condition, window, how, lateness, late, order, index, flow, threads, aliases, suffixes, tuning
@@ -57,9 +59,12 @@ class Join:
         Accepts anything with an Arrow C stream (pyarrow, Polars, DuckDB, nanoarrow), pandas, or a dict of
         arrays. Cost: O(rows * log(window)) plus nothing for the matches until they are read.
         """
-        return self._engine.push(
-            (None if left is None else to_batch(left, 0), None if right is None else to_batch(right, 1))
+        batches = (
+            None if left is None else to_batch(left, 0),
+            None if right is None else to_batch(right, 1),
         )
+        with self._lock:
+            return self._engine.push(batches)
 
     def advance(self, *, left: Any = None, right: Any = None) -> Matches:
         """Time has passed without rows: move the clocks, let rows leave, emit those wanted unmatched."""
@@ -68,25 +73,29 @@ class Join:
                 "advance() was called on a join over Rows; expected Time windows, as only they have clocks; "
                 "push rows instead"
             )
-        return self._engine.advance((left, right))
+        with self._lock:
+            return self._engine.advance((left, right))
 
     def finish(self) -> Matches:
         """The end of both streams: emit every row that is still wanted unmatched. The join is then closed."""
-        return self._engine.finish()
+        with self._lock:
+            return self._engine.finish()
 
     def late(self) -> tuple[pa.Table, pa.Table]:
         """With ``late="keep"``: the late rows since the last call, left and right."""
-        settings, books = self._engine.settings, self._engine.books
+        settings = self._engine.settings
         if settings.late != "keep":
             raise StateError(
                 f"late() was called on a join with late={settings.late!r}; expected late='keep', which keeps late "
                 "rows; make the join with late='keep'"
             )
+        with self._lock:
+            books = self._engine.books
+            kept, books.late_rows = books.late_rows, ((), ())
         left, right = (
             pa.schema([]).empty_table() if schema is None else late_table(batches, schema)
-            for batches, schema in zip(books.late_rows, books.schemas, strict=True)
+            for batches, schema in zip(kept, books.schemas, strict=True)
         )
-        books.late_rows = ((), ())
         return left, right
 
     def stats(self) -> Counters:
@@ -98,16 +107,19 @@ class Join:
         >>> join.stats().left.state_rows
         2
         """
-        return self._engine.counters()
+        with self._lock:
+            return self._engine.counters()
 
     def explain(self) -> str:
         """The condition taken apart, the plan and why, the window, and what bounds the state."""
-        return explain(self._engine)
+        with self._lock:
+            return explain(self._engine)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a durable snapshot: replaced whole, so a crash leaves the previous one."""
-        self._engine.open("save")
-        snapshot.save(self._engine, path)
+        with self._lock:
+            self._engine.open("save()")
+            snapshot.save(self._engine, path)
 
     @classmethod
     def load(
@@ -115,12 +127,14 @@ class Join:
     ) -> Join:
         """The join of a snapshot; ``condition``, if given, must be the one that it was saved with."""
         join = cls.__new__(cls)
+        join._lock = RLock()  # noqa: SLF001 - its own
         join._engine = snapshot.load(path, condition=condition, threads=threads)  # noqa: SLF001 - its own
         return join
 
     def check(self) -> None:
         """Assert every invariant of every structure; a debugging aid, O(state)."""
-        self._engine.check()
+        with self._lock:
+            self._engine.check()
 
     def __repr__(self) -> str:
         settings = self._engine.settings

@@ -67,8 +67,13 @@ def write(path: str | PathLike[str], header: dict[str, Any], sections: dict[str,
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(target)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise StateError(
+                f"the snapshot cannot be written to {target} ({error.strerror}); expected a file that can be "
+                "replaced; check the path"
+            ) from error
         raise
     _sync_folder(target.parent)
 

@@ -276,8 +276,13 @@ def _nanoseconds(value: Any, side: int, zoned: bool) -> int:
         has_zone = not zoned
     if has_zone != zoned:
         raise WindowError(
-            f"advance({SIDES[side]}={value!r}); expected a datetime {'with' if zoned else 'without'} a time zone (or "
-            "a date, numpy.datetime64 or ISO text), as the event-time column says; pass the time of the heartbeat"
+            f"advance({SIDES[side]}={value!r}); expected "
+            + (
+                "a datetime with a time zone, as the event-time column has one; try datetime(..., tzinfo=UTC)"
+                if zoned
+                else "a datetime without a time zone, a date, numpy.datetime64 or ISO text, as the event-time column "
+                "says; pass the time of the heartbeat"
+            )
         )
     return nanoseconds
 
