@@ -1,5 +1,7 @@
 """A mistake on the command line ends with exit code 2 and a message that says what to do."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -70,6 +72,12 @@ def test_refusals(refused, files, tmp_path, monkeypatch, given, says):
     message = refused("run", *(word for pair in options.items() if pair[1] is not None for word in pair))
     assert says in " ".join(message.split())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_result_does_not_replace_an_input(refused, files):
+    before = Path(files.left).read_bytes()
+    assert "--left" in refused("run", *files.args, *TIMED, "--out", files.left)
+    assert Path(files.left).read_bytes() == before
 
 
 @pytest.mark.parametrize("option", ["--left", "--right", "--on", "--out"])

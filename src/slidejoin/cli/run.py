@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
@@ -102,6 +103,7 @@ def run(
             )
         join = query.join()
         format_to(out, out_format)
+        _spares_inputs(out, (left, right))
         inputs = (
             Input(LEFT, left, left_format, left_type or []),
             Input(RIGHT, right, right_format, right_type or []),
@@ -112,6 +114,22 @@ def run(
             typer.echo(screen.as_json(tally.report(join)), err=out == PIPE)
         elif not quiet:
             tally.show(join, out)
+
+
+def _spares_inputs(out: str, inputs: tuple[str, str]) -> None:
+    """Refuse to write the result over what it is made from."""
+    if out == PIPE:
+        return
+    target = Path(out).resolve()
+    for option, source in zip(("--left", "--right"), inputs, strict=True):
+        if source == PIPE:
+            continue
+        path = Path(source).resolve()
+        if target == path or (path.is_dir() and target.parent == path):
+            raise UsageError(
+                f"--out {out} would be written over or into {option} {source}; expected another place, so that the "
+                "input stays as it is; name another file"
+            )
 
 
 @dataclass

@@ -1,0 +1,91 @@
+"""Uses that go wrong easily: each ends well, or with an error that says what to do."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import slidejoin as sj
+
+
+def test_two_threads_may_push_to_one_join() -> None:
+    join = sj.Join("abs(l.x - r.x) <= 1", window=sj.Rows(1000))
+    found: list[int] = []
+
+    def feed(side: str) -> None:
+        for _ in range(60):
+            found.append(join.push(**{side: {"x": list(range(50))}}).num_rows)
+
+    threads = [threading.Thread(target=feed, args=(side,)) for side in ("left", "right")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    join.check()
+    stats = join.stats()
+    assert stats.left.rows_in == stats.right.rows_in == 3000
+    assert stats.matches == sum(found)
+
+
+def test_null_in_a_column_declared_not_null() -> None:
+    join = sj.Join("TRUE", window=sj.Rows(5))
+    strict = pa.table({"x": [1, 2]}, schema=pa.schema([pa.field("x", pa.int64(), nullable=False)]))
+    join.push(left=strict, right=strict)
+    with pytest.raises(sj.SchemaError, match="not null"):
+        join.push(left=pa.table({"x": pa.array([None, 3], pa.int64())}))
+    assert join.push(left=pa.table({"x": pa.array([3], pa.int64())})).num_rows == 2
+
+
+def test_a_type_that_cannot_be_gathered_is_refused() -> None:
+    join = sj.Join("TRUE", window=sj.Rows(5))
+    encoded = pa.RunEndEncodedArray.from_arrays([2, 3], [7, 8])
+    with pytest.raises(sj.SchemaError, match="gather"):
+        join.push(left=pa.table({"x": encoded}))
+    assert join.push(left={"x": [1]}, right={"x": [1]}).num_rows == 1
+
+
+def test_saving_onto_a_folder(tmp_path: Path) -> None:
+    join = sj.Join("TRUE", window=sj.Rows(5))
+    folder = tmp_path / "here"
+    folder.mkdir()
+    with pytest.raises(sj.StateError, match="cannot be written"):
+        join.save(folder)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_by_orders_a_push_of_both_sides_even_if_one_is_empty() -> None:
+    join = sj.Join("TRUE", window=sj.Rows(1, by="t"))
+    join.push(left={"t": [3, 1]}, right=pa.table({"t": pa.array([], pa.int64())}))
+    assert join.push(right={"t": [9]}).to_table().to_pydict() == {"t_l": [3], "t_r": [9]}
+
+
+def test_by_leaves_a_push_of_one_side_in_its_order() -> None:
+    join = sj.Join("TRUE", window=sj.Rows(1, by="t"))
+    join.push(left={"t": [3, 1]})
+    assert join.push(right={"t": [9]}).to_table().to_pydict() == {"t_l": [1], "t_r": [9]}
+
+
+def test_heartbeats_without_a_zone_before_zoned_times() -> None:
+    join = sj.Join("TRUE", window=sj.Time("5 s", on="t"))
+    join.advance(left=datetime(2030, 1, 1), right=datetime(2030, 1, 1))
+    zoned = pa.table({"t": pa.array([datetime(2020, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))})
+    with pytest.raises(sj.SchemaError, match="time zone"):
+        join.push(left=zoned)
+
+
+@pytest.mark.parametrize("call", ["push", "advance", "finish", "save"])
+def test_calls_after_the_end_name_themselves(call: str, tmp_path: Path) -> None:
+    join = sj.Join("TRUE", window=sj.Time(5, on="t"))
+    join.finish()
+    with pytest.raises(sj.StateError, match=rf"{call}\(\) was called after finish\(\)"):
+        getattr(join, call)(*([tmp_path / "s"] if call == "save" else []))
+
+
+def test_hash_with_null_keys() -> None:
+    join = sj.Join("l.x = r.x", window=sj.Rows(10), index="hash")
+    join.push(left={"x": [1]}, right={"x": [1]})
+    assert join.push(left={"x": [None, 1]}).indices()[0].tolist() == [2]
