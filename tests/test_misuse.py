@@ -17,8 +17,7 @@ def test_two_threads_may_push_to_one_join() -> None:
     found: list[int] = []
 
     def feed(side: str) -> None:
-        for _ in range(60):
-            found.append(join.push(**{side: {"x": list(range(50))}}).num_rows)
+        found.extend(join.push(**{side: {"x": list(range(50))}}).num_rows for _ in range(60))
 
     threads = [threading.Thread(target=feed, args=(side,)) for side in ("left", "right")]
     for thread in threads:
