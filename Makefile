@@ -28,7 +28,7 @@ lint: install ## style, types, and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: install ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

@@ -174,9 +174,7 @@ class Duel:
             if rows is not None
         }
         try:
-            expected = self.oracle.push(
-                self.setup.naive_rows(0, left or []), self.setup.naive_rows(1, right or [])
-            )
+            expected = self.oracle.push(*self.oracle_rows(left, right))
         except naive.LateError:
             with pytest.raises(sj.LateRowError), forced_index(self.index):
                 self.engine.push(**given)
@@ -188,6 +186,11 @@ class Duel:
             if name in given:
                 self.pushed[side] = pa.concat_tables([self.pushed[side], given[name]])
         return self.settle(expected, matches)
+
+    def oracle_rows(self, *sides: Raw | None) -> list[list[naive.Row] | None]:
+        return [
+            None if rows is None else self.setup.naive_rows(side, rows) for side, rows in enumerate(sides)
+        ]
 
     def push_with_fault(self, left: Raw, right: Raw, after: int, *, done: bool) -> None:
         """A push in which the engine's own parts may fail: all of it happens, or nothing does."""
@@ -201,7 +204,7 @@ class Duel:
         if matches is None:
             self.settle([], None)
             return
-        expected = self.oracle.push(self.setup.naive_rows(0, left), self.setup.naive_rows(1, right))
+        expected = self.oracle.push(*self.oracle_rows(left or None, right or None))
         self.known |= given.keys()
         for side, name in enumerate(SIDES):
             if name in given:

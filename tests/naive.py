@@ -144,13 +144,16 @@ class Naive:
 
     # -- the calls ------------------------------------------------------------------------------------
 
-    def push(self, left: Sequence[Row] = (), right: Sequence[Row] = ()) -> list[Pair]:
+    def push(self, left: Sequence[Row] | None = None, right: Sequence[Row] | None = None) -> list[Pair]:
+        """Rows of one side or both; ``None`` is a side that was not pushed, which an empty one was."""
         self._open()
+        together = left is not None and right is not None
+        left, right = left or (), right or ()
         if self.late == "raise" and any(self._is_late(row) for row in (*left, *right)):
             raise LateError
         results: list[Pair] = []
         self.belongs_to = []
-        for side, seq, row in self._arrivals(left, right):
+        for side, seq, row in self._arrivals(left, right, together):
             results += self._arrive(side, seq, row)
             self.belongs_to += [self.moments] * (len(results) - len(self.belongs_to))
         for side, rows in ((LEFT, left), (RIGHT, right)):
@@ -198,14 +201,16 @@ class Naive:
         if self.finished:
             raise FinishedError
 
-    def _arrivals(self, left: Sequence[Row], right: Sequence[Row]) -> list[tuple[int, int, Row]]:
+    def _arrivals(
+        self, left: Sequence[Row], right: Sequence[Row], together: bool
+    ) -> list[tuple[int, int, Row]]:
         """Both sides of one push in their common order of arrival, with their row numbers.
 
         Rows: merged by ``by``, NULLs last, ties left first; no ``by`` is a tie of all. Time: left first (the
         order of arrival changes no result there, only the order of the results)."""
         numbered = [(LEFT, self.sides[LEFT].rows_in + i, row) for i, row in enumerate(left)]
         numbered += [(RIGHT, self.sides[RIGHT].rows_in + i, row) for i, row in enumerate(right)]
-        if not self.timed and len(left) > 0 and len(right) > 0:
+        if together and not self.timed:
             numbered.sort(key=lambda item: _by_key(item[2].position))  # stable
         return numbered
 
