@@ -85,9 +85,11 @@ class JoinLife(RuleBasedStateMachine):
         self.duel.settle([], None)
 
     def teardown(self) -> None:
-        if not self.finished and hasattr(self, "duel"):
-            self.duel.finish()
-        self.folder.cleanup()
+        try:
+            if not self.finished and hasattr(self, "duel"):
+                self.duel.finish()
+        finally:
+            self.folder.cleanup()
 
 
 TestJoinLife = JoinLife.TestCase

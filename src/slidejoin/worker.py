@@ -149,21 +149,31 @@ class Worker:
             probes = arranged(access, arrivals, hints[number] if number < len(hints) else None)
             if len(probes) == 0:
                 continue
-            pieces = probes.pieces(self._shares(len(probes)))
-
-            def answer(piece: Probes, number: int = number, access: Access = access) -> list[Segment]:
-                return [seg for sub in near for seg in self._answer(sub, number, access, piece, arrivals)]
-
-            if len(pieces) == 1:
-                found += answer(pieces[0])
-            else:
-                for segments in self._pool().map(answer, pieces):
-                    found += segments
+            found += self._answers(near, number, access, probes, arrivals)
         return found
 
-    def _shares(self, probes: int) -> int:
-        """Into how many pieces probes are cut: more than threads, so that a slow one does not hold all up."""
-        return 2 * self.threads if self.threads > 1 and probes >= PARALLEL else 1
+    def _answers(
+        self,
+        near: list[Subwindow],
+        number: int,
+        access: Access,
+        probes: Probes,
+        arrivals: Arrivals,
+    ) -> list[Segment]:
+        """The subwindows' answers; with several threads each takes whole subwindows, as PanJoin's workers do.
+
+        Fewer and longer calls of kernels beat smaller shares: each return from one waits for the interpreter.
+        """
+        if self.threads == 1 or len(probes) < PARALLEL:
+            return [seg for sub in near for seg in self._answer(sub, number, access, probes, arrivals)]
+        shares = [probes] if len(near) >= self.threads else probes.pieces(self.threads)
+        tasks = [(subwindow, share) for subwindow in near for share in shares]
+
+        def answer(task: tuple[Subwindow, Probes]) -> list[Segment]:
+            subwindow, share = task
+            return self._answer(subwindow, number, access, share.apart(), arrivals)
+
+        return [segment for segments in self._pool().map(answer, tasks) for segment in segments]
 
     def _answer(
         self,

@@ -45,6 +45,10 @@ class Probes:
         rows, starts, ends = self.scratch[1:, :kept].copy()
         return Ranges(rows, starts, ends, ids, pairs)
 
+    def apart(self) -> Probes:
+        """The same probes with scratch of their own, for another thread."""
+        return Probes(self.rows, self.lows, self.highs)
+
     def pieces(self, count: int) -> list[Probes]:
         """Cut into at most ``count`` consecutive pieces of about equal size."""
         if count == 1:
