@@ -120,11 +120,17 @@ class Matches:
                 (right if part.side == 0 else left)[at:end] = -1
             part.write_numbers(left[at:end], right[at:end])
 
-        if self._threads > 1 and self.num_rows >= PARALLEL:
-            list(pool(self._threads).map(write, self._parts, ends))
-        else:
-            for part, end in zip(self._parts, ends, strict=True):
+        def write_some(first: int, step: int) -> None:
+            for part, end in list(zip(self._parts, ends, strict=True))[first::step]:
                 write(part, end)
+
+        if self._threads > 1 and self.num_rows >= PARALLEL:
+            others = [pool(self._threads).submit(write_some, n, self._threads) for n in range(1, self._threads)]
+            write_some(0, self._threads)
+            for other in others:
+                other.result()
+        else:
+            write_some(0, 1)
         return left, right
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

@@ -166,14 +166,21 @@ class Worker:
         """
         if self.threads == 1 or len(probes) < PARALLEL:
             return [seg for sub in near for seg in self._answer(sub, number, access, probes, arrivals)]
-        shares = [probes] if len(near) >= self.threads else probes.pieces(self.threads)
-        tasks = [(subwindow, share) for subwindow in near for share in shares]
+        if len(near) >= self.threads:
+            shares = [(near[number :: self.threads], probes) for number in range(self.threads)]
+        else:
+            shares = [(near, piece) for piece in probes.pieces(self.threads)]
 
-        def answer(task: tuple[Subwindow, Probes]) -> list[Segment]:
-            subwindow, share = task
-            return self._answer(subwindow, number, access, share.apart(), arrivals)
+        def answer(subwindows: list[Subwindow], share: Probes) -> list[Segment]:
+            mine = share.apart()
+            return [seg for sub in subwindows for seg in self._answer(sub, number, access, mine, arrivals)]
 
-        return [segment for segments in self._pool().map(answer, tasks) for segment in segments]
+        others = [self._pool().submit(answer, *share) for share in shares[1:]]
+        try:
+            found = answer(*shares[0])
+        finally:
+            wait(others)
+        return found + [segment for future in others for segment in future.result()]
 
     def _answer(
         self,
