@@ -384,7 +384,7 @@ class Engine:
         window = self.settings.windows[side]
         rows = self.settings.tuning.subwindow_rows
         if isinstance(window, Rows):
-            return Extent(rows or max(SMALLEST, -(-window.n // SUBWINDOWS)), None)
+            return Extent(rows, None) if rows else Extent.of_rows(window.n)
         assert timeline is not None
         return Extent(rows or SUBWINDOW_ROWS, max(1, timeline.lengths[side] // SUBWINDOWS))
 

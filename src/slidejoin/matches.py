@@ -125,7 +125,9 @@ class Matches:
                 write(part, end)
 
         if self._threads > 1 and self.num_rows >= PARALLEL:
-            others = [pool(self._threads).submit(write_some, n, self._threads) for n in range(1, self._threads)]
+            others = [
+                pool(self._threads).submit(write_some, n, self._threads) for n in range(1, self._threads)
+            ]
             write_some(0, self._threads)
             for other in others:
                 other.result()

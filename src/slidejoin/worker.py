@@ -88,7 +88,8 @@ class Worker:
         assert ring is not None
         subwindow, first = ring.append(arrivals, lambda new: self._begin(new, arrivals.side))
         home = Home(subwindow, first, [], [])
-        for access, index in zip(self.access[arrivals.side] or (), subwindow.indexes, strict=True):
+        chosen = self.access[arrivals.side]
+        for access, index in zip(chosen, subwindow.indexes, strict=True) if chosen is not None else ():
             sorted_entries = index.arrange_entries(*entries(access, arrivals.batch, first))
             home.hints.append(sorted_entries.ids - np.int32(first) if first else sorted_entries.ids)
             if later and self.threads > 1 and arrivals.rows >= PARALLEL:
@@ -320,20 +321,23 @@ class Worker:
             if ring is None or before is None:
                 continue
             ring.restore(before)
+            chosen = self.access[side]
+            # Unset while indexes are rebuilt: should that fail too, the next probe builds them all.
+            self.access[side] = None
             for subwindow in ring.subwindows:
-                if self.access[side] is None:
-                    subwindow.indexes = []
-                elif not subwindow.indexes or subwindow.cut > subwindow.dead:
-                    subwindow.cut = 0
-                    subwindow.indexes = [built(access, subwindow) for access in self.access[side] or ()]
+                if chosen is None or not subwindow.indexes or subwindow.cut > subwindow.dead:
+                    subwindow.cut, subwindow.indexes = 0, []
+                    subwindow.indexes = [built(access, subwindow) for access in chosen or ()]
+            self.access[side] = chosen
 
     def check(self) -> None:
         for side, ring in enumerate(self.rings):
             if ring is None:
                 continue
             ring.check()
+            chosen = self.access[side]
             for subwindow in ring.subwindows:
-                assert len(subwindow.indexes) == len(self.access[side] or ()), "an index for each branch"
+                assert chosen is None or len(subwindow.indexes) == len(chosen), "an index for each branch"
 
 
 def covers(reach: Reach, subwindow: Subwindow) -> bool:

@@ -19,6 +19,8 @@ from slidejoin.window.arrivals import Arrivals, Int32s
 from slidejoin.window.subwindow import Subwindow
 
 SUBWINDOWS = 6  # a sixth of the window is the most that waits to be dropped
+FEWER = 4  # of a window far beyond the cache, where every run that is probed costs misses
+LARGE = 1 << 22  # rows of such a window
 
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
@@ -30,6 +32,11 @@ class Extent(NamedTuple):
 
     rows: int
     span: int | None
+
+    @staticmethod
+    def of_rows(window: int) -> Extent:
+        """For a window of so many rows."""
+        return Extent(max(SMALLEST, -(-window // (FEWER if window >= LARGE else SUBWINDOWS))), None)
 
 
 class Memento(NamedTuple):
@@ -127,8 +134,9 @@ class Ring:
         self.subwindows = list(memento.subwindows)
         for subwindow, (dead, below) in zip(self.subwindows, memento.counts, strict=True):
             subwindow.dead, subwindow.dead_below = dead, below
-        if memento.newest is not None:
-            self.subwindows[-1] = memento.newest
+        newest = memento.newest
+        if newest is not None and (self.subwindows[-1].complete or self.subwindows[-1].rows > newest.rows):
+            self.subwindows[-1] = newest
         self.bound, self._frontier = memento.bound, memento.frontier
 
     def rescaled(self, factor: int, extent: Extent) -> Ring:
