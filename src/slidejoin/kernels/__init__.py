@@ -97,7 +97,7 @@ def ready(*, quiet: bool = False) -> None:
             said = quiet
             for compiled, signature in _declared:
                 if not said and not _cached(compiled):
-                    sys.stderr.write("slidejoin: compiling kernels, once for this machine (about 10 s) ...\n")
+                    sys.stderr.write("slidejoin: compiling kernels, once for this machine (about 20 s) ...\n")
                     sys.stderr.flush()
                     said = True
                 compiled.compile(signature)

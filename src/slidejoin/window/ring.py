@@ -18,9 +18,7 @@ import pyarrow as pa
 from slidejoin.window.arrivals import Arrivals, Int32s
 from slidejoin.window.subwindow import Subwindow
 
-SUBWINDOWS = 6  # a sixth of the window is the most that waits to be dropped
-FEWER = 4  # of a window far beyond the cache, where every run that is probed costs misses
-LARGE = 1 << 22  # rows of such a window
+SUBWINDOWS = 4  # every run that is probed costs; a quarter of the window is the most that waits to be dropped
 
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
@@ -36,7 +34,7 @@ class Extent(NamedTuple):
     @staticmethod
     def of_rows(window: int) -> Extent:
         """For a window of so many rows."""
-        return Extent(max(SMALLEST, -(-window // (FEWER if window >= LARGE else SUBWINDOWS))), None)
+        return Extent(max(SMALLEST, -(-window // SUBWINDOWS)), None)
 
 
 class Memento(NamedTuple):
