@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
+from slidejoin.kernels.search import gallop_to
 
 HISTOGRAM = types.Array(types.int64, 2, "C", readonly=True)
 OUT_HISTOGRAM = types.Array(types.int64, 2, "C")
@@ -63,30 +64,6 @@ def measure(ends, keys, histogram):  # type: ignore[no-untyped-def]
             at += ONE
         histogram[p, MIN] = least
         histogram[p, MAX] = most
-
-
-@kernel(types.uint64(I64, types.uint64, types.int64))
-def gallop_to(splitters, start, want):  # type: ignore[no-untyped-def]
-    """The first position from ``start`` on whose splitter is not below ``want``; O(log of the distance)."""
-    n = U(len(splitters))
-    if start >= n or splitters[start] >= want:
-        return start
-    at = start
-    step = ONE
-    above = at + ONE
-    while above < n and splitters[above] < want:
-        at = above
-        step <<= ONE
-        above = at + step
-    above = min(above, n)
-    at += ONE
-    while at < above:
-        middle = (at + above) >> ONE
-        if splitters[middle] < want:
-            at = middle + ONE
-        else:
-            above = middle
-    return at
 
 
 @kernel(

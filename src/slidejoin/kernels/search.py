@@ -39,6 +39,30 @@ def bisect(values, want):  # type: ignore[no-untyped-def]
     return at
 
 
+@kernel(types.uint64(I64, types.uint64, types.int64))
+def gallop_to(values, start, want):  # type: ignore[no-untyped-def]
+    """The first position from ``start`` on whose value is not below ``want``; O(log of the distance)."""
+    n = U(len(values))
+    if start >= n or values[start] >= want:
+        return start
+    at = start
+    step = ONE
+    above = at + ONE
+    while above < n and values[above] < want:
+        at = above
+        step <<= ONE
+        above = at + step
+    above = min(above, n)
+    at += ONE
+    while at < above:
+        middle = (at + above) >> ONE
+        if values[middle] < want:
+            at = middle + ONE
+        else:
+            above = middle
+    return at
+
+
 @kernel(types.void(I64, I64, OUT_I32))
 def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = ``bisect(values, wanted[i])``, four at a time: each step waits for memory, four waits overlap."""
@@ -84,22 +108,7 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
             i += ONE
     elif blocks - at <= U(SPARSE) * m:
         for row in range(len(wanted)):
-            want = wanted[row]
-            if at < blocks and samples[at] < want:
-                step = ONE
-                above = at + ONE
-                while above < blocks and samples[above] < want:
-                    at = above
-                    step <<= ONE
-                    above = at + step
-                above = min(above, blocks)
-                at += ONE
-                while at < above:
-                    middle = (at + above) >> ONE
-                    if samples[middle] < want:
-                        at = middle + ONE
-                    else:
-                        above = middle
+            at = gallop_to(samples, at, wanted[row])
             out[row] = at
     else:
         bisect_all(samples, wanted, out)
