@@ -212,7 +212,10 @@ def _linear(node: typed.Linear, frame: Frame) -> Value:
         value = evaluate(atom, frame)
         valid = both(valid, value.valid)
         parts.append((ticks(value), k, atom.type))
-    return Value(combine(parts, node.offset), valid)
+    total = combine(parts, node.offset)
+    if node.terms and not isinstance(total, np.ndarray):  # 0 * x: a constant, but one for every row
+        total = np.full(frame.count, total, np.int64 if I64_MIN <= total <= I64_MAX else object)
+    return Value(total, valid)
 
 
 def _product(node: typed.Product, frame: Frame) -> Value:
