@@ -129,7 +129,15 @@ def test_times(block: int) -> None:
 @pytest.mark.parametrize("operator", list(oracle.TESTS))
 @pytest.mark.parametrize(
     "text",
-    ["-r.f + l.f", "l.f + -r.f", "-r.f - l.f", "l.f - -r.f", "-(r.f + l.f)", "-(-r.f + l.f)", "-l.f - (-r.f)"],
+    [
+        "-r.f + l.f",
+        "l.f + -r.f",
+        "-r.f - l.f",
+        "l.f - -r.f",
+        "-(r.f + l.f)",
+        "-(-r.f + l.f)",
+        "-l.f - (-r.f)",
+    ],
 )
 def test_one_negated_key_in_a_sum(text: str, operator: str) -> None:
     python = {"-r.f + l.f": lambda a, b: -b + a, "l.f + -r.f": lambda a, b: a + -b, "-r.f - l.f": lambda a, b: -b - a,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, floor, isfinite
+from typing import Any
 
 import numpy as np
 
 from slidejoin.condition import ordinals, typed
-from slidejoin.condition.access.key import Constraint, Key, Probe, Slots, sided
+from slidejoin.condition.access.key import Constraint, Key, Probe, Slots, clamp, sided
 from slidejoin.condition.evaluate import (
     compare_mixed,
     evaluate,
     ticks,
     to_float,
 )
+from slidejoin.condition.quotients import place, places
 from slidejoin.condition.typed import FLIPPED, Expr
 from slidejoin.condition.types import I64_MAX, I64_MIN
 
@@ -124,35 +125,26 @@ class ExactKeyFloatBound(Constraint):
         ]
 
     def _rationals(self, data: np.ndarray, unit: Fraction) -> Slots:
-        """Row by row: a decimal key against a float is rare and must still be exact."""
-        bottom, top = (0, 2**64 - 1) if self.key.codec == "uint" else (I64_MIN, I64_MAX)
-        shift = 2**63 if self.key.codec == "uint" else 0
-        sat = self.key.codec == "saturate"
-        lows: list[list[int]] = [[] for _ in range(self.width)]
-        highs: list[list[int]] = [[] for _ in range(self.width)]
-        for x in data.tolist():
-            infinite = not isfinite(x)
-            if infinite:
-                huge = 2**200 if x != float("-inf") else -(2**200)
-                down, up = huge, huge
-                equal_possible = False
-            else:
-                exact = Fraction(x) / unit
-                down, up = floor(exact), ceil(exact)
-                equal_possible = down == up
-            choices: dict[str, list[tuple[int | None, int | None]]] = {
-                "<=": [(None, down)], "<": [(None, up - 1)], ">=": [(up, None)], ">": [(down + 1, None)],
-                "=": [(down, down) if equal_possible else (1, 0)], "<>": [(None, up - 1), (down + 1, None)],
-            }  # fmt: skip
-            for i, (lo, hi) in enumerate(choices[self.operator]):
-                none = lo is not None and hi is not None and lo > hi
-                if not sat:
-                    none = none or (lo is not None and lo > top) or (hi is not None and hi < bottom)
-                lo_ = bottom if lo is None else min(max(lo, bottom), top)
-                hi_ = top if hi is None else min(max(hi, bottom), top)
-                lows[i].append(I64_MAX if none else lo_ - shift)
-                highs[i].append(I64_MIN if none else hi_ - shift)
-        return [(np.array(lo, np.int64), np.array(hi, np.int64)) for lo, hi in zip(lows, highs, strict=True)]
+        """Any unit: between which ticks the value lies; infinities and what is far away apart, with Python ints."""
+        found = places(data, unit)
+        slots = self._between(found.down, found.up)
+        if len(found.rest) == 0:
+            return slots
+        ends = np.array([place(x, unit) for x in data[found.rest].tolist()], object)
+        others = self._between(ends[:, 0], ends[:, 1])
+        result: Slots = []
+        for near, far in zip(slots, others, strict=True):
+            lo, hi = (np.array(np.broadcast_to(end, data.shape), np.int64) for end in near)
+            lo[found.rest], hi[found.rest] = far
+            result.append((lo, hi))
+        return result
+
+    def _between(self, down: np.ndarray, up: np.ndarray) -> Slots:
+        bounds: dict[str, list[tuple[Any, Any]]] = {
+            "<=": [(None, down)], "<": [(None, up - 1)], ">=": [(up, None)], ">": [(down + 1, None)],
+            "=": [(up, down)], "<>": [(None, up - 1), (down + 1, None)],
+        }  # fmt: skip
+        return [clamp(self.key.codec, lo, hi) for lo, hi in bounds[self.operator]]
 
 
 def solve_mixed(compare: typed.Compare, stored: int) -> Constraint | None:
