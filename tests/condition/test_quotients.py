@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slidejoin.condition.evaluate import compare_mixed
-from slidejoin.condition.quotients import HUGE, place, places
+from slidejoin.condition.quotients import HUGE, neighbours, neighbours_of
 
 UNITS = [
     *(Fraction(1, 10**scale) for scale in (0, 1, 2, 4, 9, 18, 22, 23, 38)),
@@ -35,18 +35,18 @@ def doubles(unit: Fraction, rnd: random.Random) -> list[float]:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_places(unit: Fraction) -> None:
+def test_neighbours(unit: Fraction) -> None:
     values = np.array(doubles(unit, random.Random(1)))
-    found = places(values, unit)
+    found = neighbours(values, unit)
     rest = set(found.rest.tolist())
     for row, value in enumerate(values.tolist()):
         if not math.isfinite(value):
             assert row in rest
-            assert place(value, unit) == ((-HUGE,) * 2 if value == -math.inf else (HUGE,) * 2)
+            assert neighbours_of(value, unit) == ((-HUGE,) * 2 if value == -math.inf else (HUGE,) * 2)
             continue
         quotient = Fraction(value) / unit
         wanted = math.floor(quotient), math.ceil(quotient)
-        assert place(value, unit) == wanted
+        assert neighbours_of(value, unit) == wanted
         if row not in rest:
             assert (found.down[row], found.up[row]) == wanted, value
 
@@ -54,7 +54,7 @@ def test_places(unit: Fraction) -> None:
 @pytest.mark.parametrize("scale", [0, 1, 2, 4, 9, 18, 22])
 def test_prices_need_no_loop(scale: int) -> None:
     values = np.round(np.random.default_rng(3).uniform(-1e4, 1e4, 1_000) / 10.0**scale, min(scale, 15))
-    assert len(places(values, Fraction(1, 10**scale)).rest) == 0
+    assert len(neighbours(values, Fraction(1, 10**scale)).rest) == 0
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -64,7 +64,7 @@ def test_comparisons(unit: Fraction, wide: bool) -> None:
     values = np.array(doubles(unit, rnd))
     ticks = []
     for value in values.tolist():
-        near = place(value, unit)[0] if math.isfinite(value) else 0
+        near = neighbours_of(value, unit)[0] if math.isfinite(value) else 0
         tick = near + rnd.choice((-1, 0, 0, 1, 2))
         ticks.append(tick if wide else min(max(tick, -(2**63)), 2**63 - 1))
     data = np.array(ticks, object if wide else np.int64)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from slidejoin.condition import sql_engine, typed
 from slidejoin.condition.columns import Value, read, shrink
-from slidejoin.condition.quotients import place, places
+from slidejoin.condition.quotients import neighbours, neighbours_of
 from slidejoin.condition.typed import Expr
 from slidejoin.condition.types import I64_MAX, I64_MIN, Type
 
@@ -158,7 +158,7 @@ def compare_mixed(operator: str, data: Any, unit: Fraction, floats: Any) -> Any:
     if unit == 1 and data.dtype != object:
         return _integers_with_floats(operator, data, floats)
     data, floats = np.broadcast_arrays(data, floats)
-    found = places(floats.ravel(), unit)
+    found = neighbours(floats.ravel(), unit)
     down, up, shape = found.down.reshape(data.shape), found.up.reshape(data.shape), data.shape
     if operator in ("=", "<>"):
         same = (data == down) & (down == up)
@@ -167,7 +167,7 @@ def compare_mixed(operator: str, data: Any, unit: Fraction, floats: Any) -> Any:
         result = _COMPARE[operator](data, down if operator in ("<=", ">") else up)
     result = np.array(result, np.bool_).reshape(shape)
     for i in found.rest.tolist():
-        low, high = place(float(floats.flat[i]), unit)
+        low, high = neighbours_of(float(floats.flat[i]), unit)
         ticks_ = int(data.flat[i])
         sign = 0 if ticks_ == low == high else -1 if ticks_ <= low else 1
         result.flat[i] = _COMPARE[operator](sign, 0)

@@ -19,20 +19,20 @@ _NEAR = 2.0**62  # a product below fits int64, its error included
 _SPLITTER = 134217729.0  # 2^27 + 1: cuts a double into halves whose products are exact
 
 
-class Places(NamedTuple):
-    """Floor and ceiling of values over a unit. Rows in ``rest`` are infinite, NaN or far away: ask ``place``."""
+class Neighbours(NamedTuple):
+    """Floor and ceiling of values over a unit. Rows in ``rest`` are infinite, NaN or far away: ask ``neighbours_of``."""
 
     down: np.ndarray
     up: np.ndarray
     rest: np.ndarray
 
 
-def places(values: np.ndarray, unit: Fraction) -> Places:
+def neighbours(values: np.ndarray, unit: Fraction) -> Neighbours:
     """Where every value lies. O(rows), without a loop unless the unit has more digits than a double."""
     n, d = unit.numerator, unit.denominator
     if n >= _NEAR or d > 10**300 or int(float(d)) != d:
         nothing = np.zeros(len(values), np.int64)
-        return Places(nothing, nothing, np.arange(len(values)))
+        return Neighbours(nothing, nothing, np.arange(len(values)))
     with np.errstate(all="ignore"):
         near = np.abs(values * float(d)) < _NEAR
     product, error = _product(values if near.all() else np.where(near, values, 0.0), float(d))
@@ -42,10 +42,10 @@ def places(values: np.ndarray, unit: Fraction) -> Places:
     up = above.astype(np.int64) + np.where(whole, np.ceil(error), 0.0).astype(np.int64)
     if n != 1:
         down, up = down // n, -(-up // n)
-    return Places(down, up, np.flatnonzero(~near))
+    return Neighbours(down, up, np.flatnonzero(~near))
 
 
-def place(value: float, unit: Fraction) -> tuple[int, int]:
+def neighbours_of(value: float, unit: Fraction) -> tuple[int, int]:
     """Floor and ceiling of one value over the unit; NaN is above every number, as infinity is."""
     if not isfinite(value):
         return (-HUGE, -HUGE) if value == -inf else (HUGE, HUGE)

@@ -15,7 +15,7 @@ from slidejoin.condition.evaluate import (
     ticks,
     to_float,
 )
-from slidejoin.condition.quotients import place, places
+from slidejoin.condition.quotients import neighbours, neighbours_of
 from slidejoin.condition.typed import FLIPPED, Expr
 from slidejoin.condition.types import I64_MAX, I64_MIN
 
@@ -126,11 +126,11 @@ class ExactKeyFloatBound(Constraint):
 
     def _rationals(self, data: np.ndarray, unit: Fraction) -> Slots:
         """Any unit: between which ticks the value lies; infinities and what is far away apart, with Python ints."""
-        found = places(data, unit)
+        found = neighbours(data, unit)
         slots = self._between(found.down, found.up)
         if len(found.rest) == 0:
             return slots
-        ends = np.array([place(x, unit) for x in data[found.rest].tolist()], object)
+        ends = np.array([neighbours_of(x, unit) for x in data[found.rest].tolist()], object)
         others = self._between(ends[:, 0], ends[:, 1])
         result: Slots = []
         for near, far in zip(slots, others, strict=True):
