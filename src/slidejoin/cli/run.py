@@ -89,7 +89,7 @@ def run(
     first, and rows that come later than --lateness allows are counted as late. Memory holds the windows, not
     the files. The output appears under its name only when it is complete.
     """
-    with orderly(on):
+    with orderly(on, as_json=as_json):
         if engine == "spark":
             raise UsageError(
                 "--engine spark needs slidejoin.spark, which this version does not have; expected --engine local; "
