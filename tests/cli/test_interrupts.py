@@ -26,6 +26,7 @@ class Finaliser:
 def test_an_interruption_lost_in_a_finaliser_comes_again(monkeypatch, number):
     lost = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: lost.append(unraisable.exc_type))
+    own = signal.signal(number, signal.default_int_handler)  # a test run in the background may ignore SIGINT
     before = signal.getsignal(number), signal.getsignal(signal.SIGALRM)
     cleaned = []
 
@@ -40,9 +41,11 @@ def test_an_interruption_lost_in_a_finaliser_comes_again(monkeypatch, number):
 
     with pytest.raises(KeyboardInterrupt), terminable():
         work()
+    after = signal.getsignal(number), signal.getsignal(signal.SIGALRM)
+    signal.signal(number, own)
+    assert after == before
     assert lost == [KeyboardInterrupt]
     assert cleaned
-    assert (signal.getsignal(number), signal.getsignal(signal.SIGALRM)) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
@@ -100,3 +103,14 @@ def test_a_reader_that_has_stopped_reading(process, tmp_path):
     running.stderr.close()
     assert "interrupted" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_an_interruption_before_the_command_begins(slidejoin, monkeypatch, more):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.core.TyperCommand.make_context", interrupted)
+    result = slidejoin("demo", *more)
+    assert result.exit_code == 1
+    assert "interrupted" in result.stderr

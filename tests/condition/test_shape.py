@@ -230,3 +230,9 @@ def test_large_columns_agree_with_small_ones() -> None:
     f = small.column("f").to_numpy()
     expected = {(i, j) for i in range(60) for j in range(60) if abs(f[i] - f[j]) <= 0.05}
     check(parse("abs(l.f - r.f) <= 0.05").bind(data.schema, data.schema), small, small, expected)
+
+
+def test_names_that_need_quotes_are_shown_with_them() -> None:
+    schema = pa.schema({"a b": pa.int64(), "c": pa.int64()})
+    text = parse('"my feed"."a b" < r.c', aliases=("my feed", "r")).bind(schema, schema).describe()
+    assert '"my feed"."a b"' in text.splitlines()[1]

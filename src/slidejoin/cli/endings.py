@@ -21,6 +21,7 @@ from slidejoin.errors import ConditionError, SchemaError, SlidejoinError, Window
 
 FAILURE = 1
 USAGE = 2
+INTERRUPTION = "interrupted; nothing was left half written"
 
 
 class UsageError(SlidejoinError):
@@ -46,7 +47,7 @@ def orderly(condition: str | None = None, *, as_json: bool = False) -> Iterator[
         raise typer.Exit(FAILURE) from error
     except KeyboardInterrupt as error:
         _let_go_of_stdout()
-        complain("interrupted; nothing was left half written", FAILURE, kind="Interrupted", as_json=as_json)
+        complain(INTERRUPTION, FAILURE, kind="Interrupted", as_json=as_json)
         raise typer.Exit(FAILURE) from error
     except (SlidejoinError, pa.ArrowException, OSError, MemoryError) as error:
         complain(error, FAILURE, as_json=as_json)

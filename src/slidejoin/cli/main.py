@@ -12,9 +12,11 @@ from typer.core import TyperGroup
 import slidejoin
 from slidejoin.cli.bench import PASS_ON, bench
 from slidejoin.cli.demo import demo
-from slidejoin.cli.endings import USAGE, complain
+from slidejoin.cli.endings import FAILURE, INTERRUPTION, USAGE, complain
 from slidejoin.cli.explain import explain
 from slidejoin.cli.run import run
+
+_INTERRUPTED = 130  # what typer makes of Ctrl-C while it reads the arguments
 
 
 class Commands(TyperGroup):
@@ -32,10 +34,13 @@ class Commands(TyperGroup):
         """Parse the arguments and run one command."""
         given = sys.argv[1:] if args is None else list(args)
         as_json = standalone_mode and "--json" in given
+        code: Any = None
         try:
             code = super().main(
                 given, prog_name, complete_var, standalone_mode and not as_json, windows_expand_args, **extra
             )
+        except SystemExit as end:
+            code = end.code
         except typer.TyperException as error:
             if not as_json:
                 raise
@@ -44,9 +49,12 @@ class Commands(TyperGroup):
             )  # names the option; not every kind has it
             complain(worded(), USAGE, kind="UsageError", as_json=True)
             code = USAGE
-        if as_json:
-            sys.exit(code if isinstance(code, int) else 0)
-        return code
+        if not standalone_mode:
+            return code
+        if code == _INTERRUPTED:
+            complain(INTERRUPTION, FAILURE, kind="Interrupted", as_json=as_json)
+            code = FAILURE
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 app = typer.Typer(

@@ -158,9 +158,8 @@ class Binder:
         key = (node.side, name)
         if key not in self.columns:
             arrow = schema.field(name).type
-            shown = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
-            kind = from_arrow(arrow)
-            self.columns[key] = typed.Col(kind, 1 << node.side, f"{alias}.{shown}", node.side, name, arrow)
+            shown = f"{_identifier(alias)}.{_identifier(name)}"
+            self.columns[key] = typed.Col(from_arrow(arrow), 1 << node.side, shown, node.side, name, arrow)
         return self.columns[key]
 
     def _moment(self, text: str, kind: str, position: int, other: Type | None = None) -> Expr:
@@ -481,6 +480,11 @@ _RULES: dict[type[algebra.Node], str] = {
     algebra.AnyOf: "_any", algebra.Negation: "_not", algebra.IsNull: "_is_null", algebra.Member: "_member",
     algebra.Case: "_case", algebra.Extreme: "_extreme", algebra.Call: "_call",
 }  # fmt: skip
+
+
+def _identifier(name: str) -> str:
+    """A name as SQL writes it, quoted where it must be."""
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
 
 
 def _written(node: algebra.Call, arguments: list[Expr]) -> str:
