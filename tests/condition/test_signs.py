@@ -120,6 +120,29 @@ def test_numbers(block: int) -> None:
         agree(seed, numbers, 10)
 
 
+def bands(rnd: random.Random) -> E:
+    """A float between two exact expressions of the other side, which may or may not share a key."""
+    stored = rnd.choice((0, 1))
+    names = rnd.choice(("x", "d", "w", "u", "xd", "i"))
+    middle = oracle.column(1 - stored, rnd.choice("fh"))
+    parts = []
+    for _ in range(2):
+        edge = oracle.column(stored, rnd.choice(names))
+        for _ in range(rnd.randint(0, 2)):
+            if rnd.random() < 0.4:
+                edge = oracle.arithmetic("*", *rnd.sample([edge, literal(rnd)], 2))
+            else:
+                edge = oracle.arithmetic(rnd.choice("+-"), *rnd.sample([edge, literal(rnd)], 2))
+        parts.append(oracle.compare(rnd.choice(list(oracle.TESTS)), *rnd.sample([middle, edge], 2)))
+    return oracle.conjunction(parts, rnd.choice(("AND", "AND", "OR")))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_bands(block: int) -> None:
+    for seed in range(block * 100, block * 100 + 100):
+        agree(seed, bands, 10)
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_times(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):

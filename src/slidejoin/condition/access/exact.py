@@ -119,7 +119,7 @@ def solve_exact(compare: typed.Compare, stored: int) -> Constraint | None:
     g, h = gcd(*a), gcd(*b)
     sign = 1 if a[0] > 0 else -1
     h = h if b[0] > 0 else -h
-    key = _exact_key(ours, [x // (g * sign) for x in a])
+    key = exact_key(ours, [x // (g * sign) for x in a])
     probing = _integer_form(theirs, [x // h for x in b])
     operator = compare.operator if sign > 0 else FLIPPED[compare.operator]
     if operator == "<>" and not key.exact:
@@ -138,7 +138,8 @@ def _integer_form(atoms: list[tuple[Expr, Fraction]], factors: list[int]) -> Exp
     return typed.linear(terms, Fraction(0), kind)
 
 
-def _exact_key(atoms: list[tuple[Expr, Fraction]], factors: list[int]) -> Key:
+def exact_key(atoms: list[tuple[Expr, Fraction]], factors: list[int]) -> Key:
+    """The key whose ordinals are sum(factor * ticks of atom)."""
     node = _integer_form(atoms, factors)
     if node.type.fits:
         return Key(node, "int")
