@@ -81,6 +81,13 @@ def test_the_result_does_not_replace_an_input(refused, files):
     assert Path(files.left).read_bytes() == before
 
 
+def test_the_result_does_not_go_into_a_folder_that_is_read(refused, files, tmp_path):
+    write(files.trades, tmp_path / "in" / "deep" / "1.parquet")
+    arguments = ["--left", tmp_path / "in", "--right", files.right, *TIMED]
+    for out in (tmp_path / "in" / "out.parquet", tmp_path / "in" / "deep" / "out.parquet"):
+        assert "into --left" in refused("run", *arguments, "--out", out)
+
+
 @pytest.mark.parametrize("option", ["--left", "--right", "--on", "--out"])
 def test_required_options(refused, files, option):
     words = ["--left", files.left, "--right", files.right, "--on", BAND, "--out", "out.csv"]

@@ -125,7 +125,7 @@ def _spares_inputs(out: str, inputs: tuple[str, str]) -> None:
         if source == PIPE:
             continue
         path = Path(source).resolve()
-        if target == path or (path.is_dir() and target.parent == path):
+        if target == path or path in target.parents:
             raise UsageError(
                 f"--out {out} would be written over or into {option} {source}; expected another place, so that the "
                 "input stays as it is; name another file"
