@@ -24,6 +24,7 @@ SUBWINDOWS = 2  # to a window
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
 )
+HEAVY = 4 << 20  # bytes: a window of few but large rows follows their number closer than SMALLEST would
 
 
 class Extent(NamedTuple):
@@ -81,11 +82,16 @@ class Ring:
         newest = self.subwindows[-1] if self.subwindows else None
         if newest is None or newest.complete:
             return
-        if newest.rows >= self.extent.rows or (
-            self.extent.span is not None
-            and newest.rows >= SMALLEST
-            and self._frontier is not None
-            and self._frontier - newest.start >= self.extent.span
+        heavy = newest.payload.nbytes >= HEAVY and 2 * SUBWINDOWS * newest.rows >= self.rows
+        if (
+            heavy
+            or newest.rows >= self.extent.rows
+            or (
+                self.extent.span is not None
+                and newest.rows >= SMALLEST
+                and self._frontier is not None
+                and self._frontier - newest.start >= self.extent.span
+            )
         ):
             newest.finish(self.time_column, crew)
 
