@@ -178,7 +178,7 @@ def candidates(
             positions = stored.positions
             kept = expand_visible(
                 ranges.rows, ranges.starts, ranges.ends, ranges.ids, positions.values, positions.first,
-                probing.reach.lows, probing.reach.highs, at, offset, count, rows, ids,
+                *probing.reach.bounds, at, offset, count, rows, ids,
             )  # fmt: skip
             rows, ids = rows[:kept], ids[:kept]
         else:

@@ -168,7 +168,9 @@ class Worker:
             return []
         tasks: list[Task] = []
         for number, access in enumerate(chosen):
-            hint = own[number].ids - np.int32(home.first) if number < len(own) else None
+            hint = None
+            if number < len(own):
+                hint = own[number].ids if home.first == 0 else own[number].ids - np.int32(home.first)
             probes = arranged(access, arrivals, hint)
             if len(probes):
                 pieces = [probes] if self.crew.threads == 1 else probes.pieces(SHARE)

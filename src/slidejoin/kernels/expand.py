@@ -73,17 +73,20 @@ def expand_visible(  # type: ignore[no-untyped-def]
 ):
     """As ``expand`` over the next ``candidates`` pairs, keeping those inside the probing row's window.
 
-    A stored row is inside when its position is within ``[lows[row], highs[row]]``. ``positions`` may be
-    empty: then the position of id ``k`` is ``base + k`` (count windows).
+    A stored row is inside when its position is within ``[lows[row], highs[row]]``; a single bound is that of every
+    row. ``positions`` may be empty: then the position of id ``k`` is ``base + k`` (count windows).
     """
     written = 0
     contiguous = len(positions) == 0
+    own = np.int64(
+        len(lows) > 1
+    )  # each row its bounds: looked up row by row, they would be missed in the cache
     for i in range(at, len(rows)):
         if i + AHEAD < len(rows):
             prefetch(ids, U(starts[i + AHEAD]))
         row = rows[i]
-        low = lows[row]
-        high = highs[row]
+        low = lows[row * own]
+        high = highs[row * own]
         for j in range(starts[i] + offset, ends[i]):
             if candidates == 0:
                 return written

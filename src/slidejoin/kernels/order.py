@@ -9,6 +9,8 @@ of the time of NumPy's vectorised sort of key and position packed into a word, a
 
 from __future__ import annotations
 
+from threading import local
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,7 @@ from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U64, U64, kernel, 
 
 FEW = 256  # rows up to which one argsort costs less than clearing the counters
 DIGIT = 11  # bits a pass: the counters of one digit fit the first-level cache
+KEPT = 1 << 16  # rows whose memory a thread keeps for the next time: 12 bytes each
 PATIENCE = 4  # moves per row before nearly sorted is considered not sorted at all
 
 U = np.uint64
@@ -150,9 +153,29 @@ def sort_order(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     if n <= FEW:
         order = values.argsort().astype(np.int32)
         return values[order], order
-    keys, spare_keys = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    order, spare_order = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    counts = np.empty(BUCKETS, dtype=np.int32)
-    if radix_sort(values, counts, keys, order, spare_keys, spare_order) == 0:
+    keys, order = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int32)
+    spare = _spare(n)
+    if radix_sort(values, spare.counts, keys, order, spare.keys[:n], spare.order[:n]) == 0:
         return keys, order
-    return spare_keys, spare_order
+    return spare.keys[:n].copy(), spare.order[:n].copy()
+
+
+class _Spare(local):
+    """The thread's own memory for the passes in between: fresh memory would be cold in the cache."""
+
+    def __init__(self) -> None:
+        self.keys, self.order = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        self.counts = np.empty(BUCKETS, dtype=np.int32)
+
+
+_spares = _Spare()
+
+
+def _spare(rows: int) -> _Spare:
+    if len(_spares.keys) < rows:
+        if rows > KEPT:
+            once = _Spare()
+            once.keys, once.order = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int32)
+            return once
+        _spares.keys, _spares.order = np.empty(KEPT, dtype=np.int64), np.empty(KEPT, dtype=np.int32)
+    return _spares

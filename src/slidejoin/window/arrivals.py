@@ -73,9 +73,19 @@ class Reach(NamedTuple):
         highs.fill(high)
         return Reach(lows, highs, low, low, high, high)
 
+    @property
+    def alike(self) -> bool:
+        """Whether all rows may join the same."""
+        return self.low == self.low_most and self.high_least == self.high
+
+    @property
+    def bounds(self) -> tuple[Int64s, Int64s]:
+        """``lows`` and ``highs``, or the single bounds of all rows."""
+        return (self.lows[:1], self.highs[:1]) if self.alike else (self.lows, self.highs)
+
     def slice(self, at: int, count: int) -> Reach:
         lows, highs = self.lows[at : at + count], self.highs[at : at + count]
-        if self.low == self.low_most and self.high_least == self.high:
+        if self.alike:
             return Reach(lows, highs, self.low, self.low_most, self.high_least, self.high)
         return Reach.of(lows, highs)
 
