@@ -44,6 +44,7 @@ class DirectoryRun(NamedTuple):
 class Hash:
     name: ClassVar[str] = "hash"
     by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality"})
 
     def __init__(self) -> None:

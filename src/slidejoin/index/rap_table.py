@@ -86,6 +86,7 @@ class RapTable:
 
     name: ClassVar[str] = "rap_table"
     by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(

@@ -20,6 +20,7 @@ NO_KEYS = np.empty(0, dtype=np.int64)
 class Scan:
     name: ClassVar[str] = "scan"
     by_arrival: ClassVar[bool] = True
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:
