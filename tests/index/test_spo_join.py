@@ -7,6 +7,7 @@ import pytest
 
 from slidejoin import kernels
 from slidejoin.index import SpoCss, SpoHash, SpoJoin
+from slidejoin.index.bplus_tree import LEAF_SLOTS
 from slidejoin.index.protocol import Probes
 from slidejoin.index.spo_join import PACE, PIECE, SpoCssBits
 
@@ -52,7 +53,7 @@ def test_no_insertion_pays_for_a_whole_merge(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(SpoJoin, "advance", metered)
     filled(index, 10_000, 20)
-    assert max(moved) <= PACE * 2 * 20 + Small.piece
+    assert max(moved) <= PACE * 2 * 20 + LEAF_SLOTS
     assert sum(moved) >= 8 * 4 * 1000, "each entry takes four moves a row: two orders, positions, permutation"
     assert len(index._held.waiting) <= 1
     assert len(index._held.entries) >= 8

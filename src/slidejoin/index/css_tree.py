@@ -146,8 +146,9 @@ class CssMerge:
         for tree, (keys, ids) in zip(self._trees, self._orders, strict=True):
             leaf = at = 0
             while leaf != NO_LEAF:
+                before = at
                 leaf, at = read_leaves(tree.arrays, leaf, at, piece, keys, ids)
-                yield piece
+                yield at - before
 
     def result(self) -> CssEntry:
         """The entry, when all steps are done."""

@@ -140,8 +140,9 @@ class Merge:
         for tree, keys, ids in zip(self._trees, self._keys, self._ids, strict=True):
             leaf = at = 0
             while leaf != NO_LEAF:
+                before = at
                 leaf, at = read_leaves(tree.arrays, leaf, at, piece, keys, ids)
-                yield piece
+                yield at - before
         rows = self._ids.shape[1]
         for begin in range(0, rows, piece) if len(self._ids) > 1 else ():
             note_positions(self._ids[0], self._base, begin, min(rows, begin + piece), self._positions)
