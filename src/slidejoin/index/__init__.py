@@ -8,12 +8,13 @@ from slidejoin.index.hash import Hash
 from slidejoin.index.protocol import Entries, Index, Probes, Ranges
 from slidejoin.index.rap_table import RapTable
 from slidejoin.index.scan import Scan
+from slidejoin.index.sort_tree import SortTree
 from slidejoin.index.spo_join import SpoCss, SpoHash, SpoJoin
 from slidejoin.index.wib_tree import WibTree
 
 REGISTRY: dict[str, type[Index]] = {
     index.name: index
-    for index in (Scan, Hash, BiSort, RapTable, WibTree, BPlusTree, SpoJoin, SpoHash, SpoCss)
+    for index in (Scan, Hash, BiSort, RapTable, WibTree, BPlusTree, SpoJoin, SpoHash, SpoCss, SortTree)
 }
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Ranges",
     "RapTable",
     "Scan",
+    "SortTree",
     "SpoCss",
     "SpoHash",
     "SpoJoin",
