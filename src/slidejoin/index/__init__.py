@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.bplus_tree import BPlusTree
+from slidejoin.index.cell_runs import CellRuns
 from slidejoin.index.hash import Hash
 from slidejoin.index.protocol import Entries, Index, Probes, Ranges
 from slidejoin.index.rap_table import RapTable
@@ -14,13 +15,14 @@ from slidejoin.index.wib_tree import WibTree
 
 REGISTRY: dict[str, type[Index]] = {
     index.name: index
-    for index in (Scan, Hash, BiSort, RapTable, WibTree, BPlusTree, SpoJoin, SpoHash, SpoCss, SortTree)
+    for index in (Scan, Hash, BiSort, RapTable, WibTree, BPlusTree, SpoJoin, SpoHash, SpoCss, SortTree, CellRuns)
 }
 
 __all__ = [
     "REGISTRY",
     "BPlusTree",
     "BiSort",
+    "CellRuns",
     "Entries",
     "Hash",
     "Index",

@@ -39,7 +39,7 @@ MODULES = (
     "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
 )  # fmt: skip
 
-ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree")
+ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs")
 
 _declared: dict[str, list[tuple[Any, Any]]] = {}
 _loaded: frozenset[str] = frozenset()
