@@ -2,14 +2,15 @@
 
 Design      for each key the rows' keys in ascending order; for the first key also the ids; for every other key the
             permutation: where the i-th row of its order stands in the first key's order. A probe finds its stretch
-            of every order, sets a bit for each row of the other keys' stretches through the permutations, and scans
-            the first key's stretch of the bits. The places of a whole batch's bounds are the offset array, found in
+            of every order, sets a flag for each row of the other keys' stretches through the permutations, and scans
+            the first key's stretch of the flags. The places of a whole batch's bounds are the offset array, found in
             one pass where the batch is dense (kernels/search.py).
 Invariants  keys ascend; each permutation is one; all orders have the same ids.
-Cost        made from sorted orders in O(k n), in steps; probe O(log n + the other keys' stretches + n / 64).
+Cost        made from sorted orders in O(k n), in steps; probe O(log n + the other keys' stretches + n / 8).
 Reference   seed 002, 3.3 and 3.4. We differ: offsets are those of the arriving batch in the stored rows, not of one
-            stored interval in the other, since rows that are stored have met each other already; and any number of
-            keys, whose bit arrays are combined word by word.
+            stored interval in the other, since rows that are stored have met each other already; any number of keys,
+            whose flags are combined word by word; and a flag is a byte, not a bit, which is twice as fast on keys that
+            run together and no slower elsewhere.
 """
 
 from __future__ import annotations
@@ -76,16 +77,16 @@ class Entry(NamedTuple):
             pairs = int((ends[some].astype(np.int64) - starts[some]).sum())
             return [Ranges(probes.rows[some], starts[some], ends[some], self.ids, pairs)] if pairs else []
         starts, ends = (np.stack(column) for column in zip(*bounds, strict=True))
-        words = len(self.ids) // 64 + 1
-        bits, more = np.zeros(words, dtype=np.uint64), np.zeros(words, dtype=np.uint64)
+        words = [np.zeros(len(self.ids) // 8 + 1, dtype=np.uint64) for _ in range(2)]
+        flags = [some.view(np.uint8) for some in words]
         ids = np.empty(max(len(self.ids), LISTED), dtype=np.int32)
         _, out_rows, out_starts, out_ends = probes.scratch
         found = []
         at = 0
         while at < len(probes):
             at, kept, pairs = probe_entry(
-                starts, ends, self.permutations, self.ids, probes.rows, at, bits, more,
-                out_rows, out_starts, out_ends, ids,
+                starts, ends, self.permutations, self.ids, probes.rows, at,
+                flags[0], words[0], flags[1], words[1], out_rows, out_starts, out_ends, ids,
             )  # fmt: skip
             if kept:
                 found.append(probes.found(kept, ids[:pairs].copy(), pairs))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from slidejoin.kernels import I32, OUT_I32, kernel, types
+from slidejoin.kernels import I32, OUT_I32, OUT_U8, kernel, types
 from slidejoin.kernels.bit_sets import OUT_U64, lowest_bit
 
 U = np.uint64
-ZERO, ONE, SIX, WORD = U(0), U(1), U(6), U(63)
+ZERO, ONE, THREE, SEVEN = U(0), U(1), U(3), U(7)
 ALL = U(0xFFFFFFFFFFFFFFFF)
 I32_ROWS = types.Array(types.int32, 2, "C", readonly=True)
 
@@ -27,28 +27,33 @@ def permute(ids, base, positions, begin, end, out):  # type: ignore[no-untyped-d
         out[U(i)] = positions[U(ids[U(i)] - base)]
 
 
-@kernel(types.void(I32, types.uint64, types.uint64, OUT_U64))
-def set_bits(permutation, begin, end, bits):  # type: ignore[no-untyped-def]
-    """Set the bits at ``permutation[begin:end]``."""
+@kernel(types.void(I32, types.uint64, types.uint64, OUT_U8))
+def set_flags(permutation, begin, end, flags):  # type: ignore[no-untyped-def]
+    """Set the flags at ``permutation[begin:end]``.
+
+    A byte each: where the two orders are alike, neighbours would share a word of bits, and each would have to wait
+    until the one before is stored.
+    """
     for i in range(begin, end):
-        place = U(permutation[U(i)])
-        bits[place >> SIX] |= ONE << (place & WORD)
+        flags[U(permutation[U(i)])] = 1
 
 
 @kernel(
     types.UniTuple(types.int64, 3)(
-        I32_ROWS, I32_ROWS, I32_ROWS, I32, I32, types.int64, OUT_U64, OUT_U64,
+        I32_ROWS, I32_ROWS, I32_ROWS, I32, I32, types.int64, OUT_U8, OUT_U64, OUT_U8, OUT_U64,
         OUT_I32, OUT_I32, OUT_I32, OUT_I32,
     )
 )  # fmt: skip
 def probe_entry(  # type: ignore[no-untyped-def]
-    starts, ends, permutations, ids, rows, at, bits, more, out_rows, out_starts, out_ends, out_ids
-):
+    starts, ends, permutations, ids, rows, at, flags, words, more_flags, more_words,
+    out_rows, out_starts, out_ends, out_ids,
+):  # fmt: skip
     """List the ids that lie within ``[starts[j, i], ends[j, i])`` of every key's order, for probes from ``at`` on.
 
-    The bits are positions in the first key's order: the other keys' stretches are set through their permutations
-    and combined, then the first key's stretch is scanned. ``bits`` and ``more`` are scratch of zeros and are left so.
-    Stops when ``out_ids`` might not have room for another probe; returns (probe to go on with, ranges, pairs).
+    The flags are of positions in the first key's order: the other keys' stretches are set through their permutations
+    and combined, then the first key's stretch is scanned. ``words`` are the same bytes as ``flags``, eight at a time;
+    all are scratch of zeros and are left so. Stops when ``out_ids`` might not have room for another probe; returns
+    (probe to go on with, ranges, pairs).
     """
     kept = 0
     pairs = ZERO
@@ -66,26 +71,28 @@ def probe_entry(  # type: ignore[no-untyped-def]
             some = some and starts[j, i] < ends[j, i]
         if not some:
             continue
-        set_bits(permutations[0], U(starts[1, i]), U(ends[1, i]), bits)
+        set_flags(permutations[0], U(starts[1, i]), U(ends[1, i]), flags)
         for j in range(2, starts.shape[0]):
-            set_bits(permutations[j - 1], U(starts[j, i]), U(ends[j, i]), more)
-            for word in range(len(bits)):
-                bits[word] &= more[word]
-                more[word] = ZERO
+            set_flags(permutations[j - 1], U(starts[j, i]), U(ends[j, i]), more_flags)
+            for place in range(len(words)):
+                words[place] &= more_words[place]
+                more_words[place] = ZERO
         begin = pairs
-        low_word, high_word = U(first) >> SIX, U(last - 1) >> SIX
+        low_word, high_word = U(first) >> THREE, U(last - 1) >> THREE
         for place in range(low_word, high_word + ONE):
-            word = bits[U(place)]
+            word = words[U(place)]
+            if word == ZERO:
+                continue
             if U(place) == low_word:
-                word &= ALL << (U(first) & WORD)
+                word &= ALL << ((U(first) & SEVEN) << THREE)
             if U(place) == high_word:
-                word &= ALL >> (WORD - (U(last - 1) & WORD))
-            base = U(place) << SIX
+                word &= ALL >> ((SEVEN - (U(last - 1) & SEVEN)) << THREE)
+            base = U(place) << THREE
             while word != ZERO:
-                out_ids[pairs] = ids[base + lowest_bit(word)]
+                out_ids[pairs] = ids[base + (lowest_bit(word) >> THREE)]
                 pairs += ONE
                 word &= word - ONE
-        bits[:] = ZERO
+        words[:] = ZERO
         if pairs > begin:
             out_rows[kept] = rows[i]
             out_starts[kept] = begin
