@@ -1,11 +1,11 @@
 """Cell-runs: several keys at once, the first of which is narrow: a band or an equality.
 
 Design      runs with logarithmic merging, each sorted by the cell of the first key, and within a cell by the second.
-            Cells are quantiles of the first key, about as wide as the probes' intervals, so a probe meets two or three
-            of them; in each, the second key's stretch is bisected and looked through for the first key's bounds and
-            those of further keys. A cell that lies wholly within the first key's bounds (with an equality, the cell of
-            one key) answers with the stretch itself. How wide the intervals are is learnt from the probes, and new
-            runs are cut accordingly.
+            Cells are quantiles of the first key; in each that a probe meets, the second key's stretch is bisected and
+            looked through for the first key's bounds and those of further keys. A cell that lies wholly within the
+            first key's bounds (with an equality, the cell of one key) answers with the stretch itself. More cells make
+            more bisections, fewer make more rows to look through in the two cells at the interval's ends: how wide the
+            intervals of both keys are is learnt from the probes, and new runs are cut so that the two cost the same.
 Invariants  the rows of a cell are in the order of the second key; ``least`` and ``most`` bound the first keys of a
             cell; runs get shorter.
 Cost        insert O(log n) amortised a row; probe O(log(cell)) for each cell that the interval meets and run, and the
@@ -15,125 +15,189 @@ Reference   none of the seeds: 001 and 004 measure the two-dimensional band with
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
 from slidejoin.index.sort_tree import at_least_two, by_first_key
-from slidejoin.kernels.cell_runs import fill_cells, find_in_cells, measure_cells, merge_cells
+from slidejoin.kernels.cell_runs import (
+    PADDING,
+    TASKS,
+    fill_cells,
+    look_through,
+    measure_cells,
+    meet_cells,
+    merge_cells,
+    search_cells,
+)
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.search import bisect_all
 
 ROWS_PER_CELL = 8  # the fewest worth a cell: a bisection costs about as much as looking at so many
 MOST_CELLS = 1 << 16
 SAMPLE = 4096  # rows that quantiles are taken from
-WATCHED = 64  # probes that the width of intervals is learnt from
+LOOKED = 2  # rows looked through in the time of half a bisection
+WATCHED = 64  # probes that the widths of intervals are learnt from
 EVERY = 32  # batches of probes between two looks
 ROOM = 1 << 14  # ranges found at a time
+DENSE = 32  # rows for each probe up to which nearly every cache line of a run is going to be met
 STALE = 3  # times too few or too many cells before new ones are cut
 
 
-class CellRun:
-    """A run: rows by cell and second key."""
+class Columns(NamedTuple):
+    """The rows of a run, by cell and second key."""
 
-    def __init__(self, splitters: Int64s, offsets: Int32s, keys: Int64s, ids: Int32s) -> None:
-        self.splitters, self.offsets, self.keys, self.ids = splitters, offsets, keys, ids
-        cells = len(offsets) - 1
-        self.seconds: Int64s = np.empty(len(ids), dtype=np.int64)
-        self.least: Int64s = np.empty(cells, dtype=np.int64)
-        self.most: Int64s = np.empty(cells, dtype=np.int64)
-        measure_cells(offsets, keys, self.seconds, self.least, self.most)
-        self.longest = int(np.diff(offsets).max())
+    offsets: Int32s
+    firsts: Int64s
+    seconds: Int64s
+    others: Int64s
+    ids: Int32s
 
     @staticmethod
-    def cut(keys: Int64s, ids: Int32s, splitters: Int64s) -> CellRun:
+    def of(rows: int, cells: int, others: int) -> Columns:
+        """Room for so many rows."""
+        firsts, seconds = np.empty(rows + PADDING, dtype=np.int64), np.empty(rows + PADDING, dtype=np.int64)
+        firsts[rows:] = seconds[rows:] = 0
+        return Columns(
+            np.empty(cells + 1, dtype=np.int32),
+            firsts,
+            seconds,
+            np.empty((rows, others), dtype=np.int64),
+            np.empty(rows, dtype=np.int32),
+        )
+
+
+class CellRun:
+    """A run: rows by cell and second key. ``firsts`` and ``seconds`` are padded for the kernels."""
+
+    def __init__(self, splitters: Int64s, columns: Columns) -> None:
+        self.splitters, self.columns = splitters, columns
+        cells = len(columns.offsets) - 1
+        self.least: Int64s = np.empty(cells, dtype=np.int64)
+        self.most: Int64s = np.empty(cells, dtype=np.int64)
+        measure_cells(columns.offsets, columns.firsts, self.least, self.most)
+        self.longest = int(np.diff(columns.offsets).max())
+
+    @staticmethod
+    def cut(firsts: Int64s, seconds: Int64s, others: Int64s, ids: Int32s, splitters: Int64s) -> CellRun:
         """From rows in the order of the second key."""
         cells = np.empty(len(ids), dtype=np.int32)
-        bisect_all(splitters, np.ascontiguousarray(keys[:, 0]), cells)
-        offsets = np.empty(len(splitters) + 2, dtype=np.int32)
-        out_keys, out_ids = np.empty_like(keys), np.empty_like(ids)
-        fill_cells(cells, keys, ids, offsets, out_keys, out_ids)
-        return CellRun(splitters, offsets, out_keys, out_ids)
+        bisect_all(splitters, firsts, cells)
+        out = Columns.of(len(ids), len(splitters) + 1, others.shape[1])
+        fill_cells(cells, firsts, seconds, others, ids, *out)
+        return CellRun(splitters, out)
 
     def recut(self, splitters: Int64s) -> CellRun:
         """The same rows in other cells."""
         if splitters is self.splitters:
             return self
-        order = sort_order(self.seconds)[1]
-        return CellRun.cut(self.keys[order], self.ids[order], splitters)
+        held = self.columns
+        seconds, order = sort_order(held.seconds[: self.rows])
+        return CellRun.cut(held.firsts[order], seconds, held.others[order], held.ids[order], splitters)
 
     def merged(self, other: CellRun) -> CellRun:
         """Both as one, in the cells of this."""
         other = other.recut(self.splitters)
-        rows = self.rows + other.rows
-        offsets = np.empty_like(self.offsets)
-        keys, ids = np.empty((rows, self.keys.shape[1]), dtype=np.int64), np.empty(rows, dtype=np.int32)
-        merge_cells(self.offsets, self.keys, self.ids, other.offsets, other.keys, other.ids, offsets, keys, ids)
-        return CellRun(self.splitters, offsets, keys, ids)
+        out = Columns.of(self.rows + other.rows, self.cells, self.columns.others.shape[1])
+        merge_cells(*self.columns, *other.columns, *out)
+        return CellRun(self.splitters, out)
 
     def without(self, first: int) -> CellRun | None:
         """The rows whose ids are at least ``first``; None if there are none."""
-        kept = self.ids >= first
-        if not kept.any():
+        held = self.columns
+        kept = np.flatnonzero(held.ids >= first)
+        if len(kept) == 0:
             return None
-        offsets = np.concatenate([[0], np.cumsum(kept)])[self.offsets].astype(np.int32)
-        return CellRun(self.splitters, offsets, self.keys[kept], self.ids[kept])
+        out = Columns.of(len(kept), self.cells, held.others.shape[1])
+        out.offsets[:] = np.searchsorted(kept, held.offsets)
+        for old, new in zip(held[1:], out[1:], strict=True):
+            new[: len(kept)] = old[kept]
+        return CellRun(self.splitters, out)
 
     def probe(self, probes: Probes) -> list[Ranges]:
-        room = max(ROOM, self.longest // 2 + 2)
+        held, lows, highs = self.columns, probes.lows, probes.highs
+        room = max(ROOM, self.longest // 2 + 7)
         rows, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
+        numbers, cells, places = (np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3))  # searched four at a time
+        last = np.empty(1, dtype=np.int32)
         found: list[Ranges] = []
+        dense = DENSE * len(probes) > self.rows
         at, cell = 0, -1
         while at < len(probes):
-            at, cell, kept, pairs = find_in_cells(
-                self.splitters, self.offsets, self.least, self.most, self.keys, self.seconds,
-                probes.lows, probes.highs, probes.rows, at, cell, rows, starts, ends,
+            at, cell = meet_cells(
+                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, lows, highs, dense,
+                at, cell, numbers[:TASKS], cells[:TASKS], last,
             )  # fmt: skip
-            if kept:
-                found.append(Ranges(rows[:kept].copy(), starts[:kept].copy(), ends[:kept].copy(), self.ids, pairs))
+            count = int(last[0])
+            search_cells(held.offsets, held.seconds, lows, numbers, cells, count, self.longest, places)
+            task = 0
+            while task < count:
+                task, kept, pairs = look_through(
+                    held.offsets, self.least, self.most, held.firsts, held.seconds, held.others, lows, highs,
+                    probes.rows, numbers, cells, places, task, count, rows, starts, ends,
+                )  # fmt: skip
+                if kept > 1:
+                    answer = (some[1:kept].copy() for some in (rows, starts, ends))
+                    found.append(Ranges(*answer, held.ids, pairs))
         return found
 
-    def width(self, lows: Int64s, highs: Int64s) -> float:
-        """The share of the rows whose first keys lie between, on average; interpolated within cells."""
-        shares = self._share_below(highs) - self._share_below(lows)
-        return float(np.maximum(shares, 0).mean())
+    def widths(self, lows: Int64s, highs: Int64s) -> tuple[float, float]:
+        """The shares of the rows that lie between the bounds of either key, on average: estimates.
 
-    def _share_below(self, keys: Int64s) -> np.ndarray:
+        That of the first key is interpolated within cells, that of the second taken from the longest cell alone.
+        """
+        first = self._share_below(highs[:, 0]) - self._share_below(lows[:, 0])
+        offsets = self.columns.offsets
+        cell = int(np.argmax(np.diff(offsets)))
+        seconds = self.columns.seconds[offsets[cell] : offsets[cell + 1]]
+        ends = np.searchsorted(seconds, highs[:, 1], side="right")
+        second = (ends - np.searchsorted(seconds, lows[:, 1])) / len(seconds)
+        return float(np.maximum(first, 0).mean()), float(np.maximum(second, 0).mean())
+
+    def _share_below(self, keys: Int64s) -> NDArray[np.float64]:
         cells = np.searchsorted(self.splitters, keys)
         least, most = self.least[cells].astype(np.float64), self.most[cells].astype(np.float64)
         inside = np.clip((keys.astype(np.float64) - least) / np.maximum(most - least, 1.0), 0.0, 1.0)
-        begin, end = self.offsets[cells], self.offsets[cells + 1]
-        return (begin + inside * (end - begin)) / self.rows
+        begin, end = self.columns.offsets[cells], self.columns.offsets[cells + 1]
+        share: NDArray[np.float64] = (begin + inside * (end - begin)) / self.rows
+        return share
+
+    @property
+    def ids(self) -> Int32s:
+        return self.columns.ids
 
     @property
     def rows(self) -> int:
-        return len(self.ids)
+        return len(self.columns.ids)
 
     @property
     def cells(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.least)
 
     @property
     def nbytes(self) -> int:
-        held = (self.splitters, self.offsets, self.keys, self.ids, self.seconds, self.least, self.most)
+        held = (self.splitters, self.least, self.most, *self.columns)
         return sum(array.nbytes for array in held)
 
     def check(self) -> None:
-        assert self.offsets[0] == 0, "cells begin at nought"
-        assert self.offsets[-1] == self.rows, "every row is in a cell"
-        assert bool(np.all(np.diff(self.splitters) > 0)), "splitters ascend and are distinct"
-        assert np.array_equal(self.seconds, self.keys[:, 1]), "second keys are those of the rows"
+        offsets, firsts, seconds, _, _ = self.columns
+        assert offsets[0] == 0, "cells begin at nought"
+        assert offsets[-1] == self.rows, "every row is in a cell"
+        assert len(firsts) == len(seconds) == self.rows + PADDING, "keys are padded"
+        assert bool(np.all(self.splitters[1:] > self.splitters[:-1])), "splitters ascend and are distinct"
         bounds = [-(2**63) - 1, *self.splitters.tolist(), 2**63 - 1]
         for cell in range(self.cells):
-            here = self.keys[self.offsets[cell] : self.offsets[cell + 1]]
-            assert bool(np.all(here[1:, 1] >= here[:-1, 1])), "a cell is in the order of the second key"
-            if len(here):
-                assert (self.least[cell], self.most[cell]) == (here[:, 0].min(), here[:, 0].max()), "bounds are exact"
-                assert bounds[cell] < int(self.least[cell]), "first keys are above the splitter before"
-                assert int(self.most[cell]) <= bounds[cell + 1], "first keys are not above their own splitter"
+            here = slice(offsets[cell], offsets[cell + 1])
+            assert bool(np.all(np.diff(seconds[here].astype(object)) >= 0)), "a cell is in order"
+            if offsets[cell] < offsets[cell + 1]:
+                least, most = int(firsts[here].min()), int(firsts[here].max())
+                assert (self.least[cell], self.most[cell]) == (least, most), "bounds are exact"
+                assert bounds[cell] < least, "first keys are above the splitter before"
+                assert most <= bounds[cell + 1], "first keys are not above their own splitter"
 
 
 class CellRuns:
@@ -147,7 +211,7 @@ class CellRuns:
     def __init__(self) -> None:
         kernels.ready("cell_runs")
         self._runs = Merging(self._merged, self.growth)
-        self._width: float | None = None  # the share of the rows between a probe's bounds of the first key
+        self._shape = 1.0  # how much wider, in rows, the second key's intervals are than the first's
         self._batches = 0  # of probes
 
     @staticmethod
@@ -172,12 +236,13 @@ class CellRuns:
         if longest is not None and longest.cells <= 2 * len(ids) and not self._stale(longest, longest.rows):
             splitters = longest.splitters
         else:
-            splitters = quantiles(np.ascontiguousarray(keys[:, 0]), self._wanted(len(ids)))
-        self._runs.insert(CellRun.cut(keys, ids, splitters))
+            splitters = quantiles(keys[:, 0], self._wanted(len(ids)))
+        columns = (np.ascontiguousarray(part) for part in (keys[:, 0], keys[:, 1], keys[:, 2:]))
+        self._runs.insert(CellRun.cut(*columns, ids, splitters))
 
     def _wanted(self, rows: int) -> int:
-        """How many cells a run of so many rows should have: each as wide as an interval, or its root if unknown."""
-        cells = rows**0.5 if not self._width else 1 / self._width
+        """How many cells a run of so many rows should have."""
+        cells = (rows * self._shape / LOOKED) ** 0.5
         return int(max(1, min(cells, rows // self.rows_per_cell, MOST_CELLS)))
 
     def _stale(self, run: CellRun, rows: int) -> bool:
@@ -189,7 +254,7 @@ class CellRuns:
             older, younger = younger, older
         rows = older.rows + younger.rows
         if self._stale(older, rows):
-            firsts = np.concatenate([older.keys[:, 0], younger.keys[:, 0]])
+            firsts = np.concatenate([run.columns.firsts[: run.rows] for run in (older, younger)])
             splitters = quantiles(firsts, self._wanted(rows))
             if len(splitters) != len(older.splitters):  # few distinct keys make no more cells
                 older = older.recut(splitters)
@@ -201,8 +266,9 @@ class CellRuns:
             return []
         if self._batches % EVERY == 0:
             some = slice(None, None, len(probes) // WATCHED + 1)
-            width = runs[0].width(probes.lows[some, 0], probes.highs[some, 0])
-            self._width = max(width, 0.5 / runs[0].rows)
+            first, second = runs[0].widths(probes.lows[some], probes.highs[some])
+            least = 0.5 / runs[0].rows  # estimates of less are none
+            self._shape = max(second, least) / max(first, least)
         self._batches += 1
         return [ranges for run in runs for ranges in run.probe(probes)]
 
@@ -214,7 +280,7 @@ class CellRuns:
 
     def successor(self) -> CellRuns:
         new = type(self)()
-        new._width = self._width
+        new._shape = self._shape
         return new
 
     def check(self) -> None:

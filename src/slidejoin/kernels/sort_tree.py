@@ -20,6 +20,7 @@ U = np.uint64
 ZERO, ONE = U(0), U(1)
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 LEAST, GREATEST = -(2**63), 2**63 - 1
+SIGN = 63
 
 
 @kernel(types.void(I64, I64, OUT_I64, OUT_I32, OUT_I32))
@@ -81,12 +82,15 @@ def build_levels(positions, ids, leaf, fan, levels, cursors, out_ranks, out_ids)
 
 @kernel(types.uint64(I32, types.uint64, types.uint64, types.int64))
 def ranks_below(ranks, begin, end, want):  # type: ignore[no-untyped-def]
-    """The first place from ``begin`` to ``end`` whose rank is not below ``want``."""
+    """The first place from ``begin`` to ``end`` whose rank is not below ``want``.
+
+    The sign of a difference, spread over all bits, stands for the comparison, which would be compiled to a branch.
+    """
     at = begin
     left = end - begin
     while left > ZERO:
         half = (left + ONE) >> ONE
-        at += U(ranks[at + half - ONE] < want) * half
+        at += U((np.int64(ranks[at + half - ONE]) - want) >> SIGN) & half
         left -= half
     return at
 
