@@ -95,8 +95,10 @@ def test_equals_a_dictionary(name: str, data: st.DataObject, keys: int) -> None:
             index.merge()
         elif action == "drop":
             first = born // 2
-            index.drop_below(first)
-            held = {i: key for i, key in held.items() if i >= first}
+            shift = data.draw(st.sampled_from([0, first]))
+            index.drop_below(first, shift)
+            held = {i - shift: key for i, key in held.items() if i >= first}
+            born -= shift
         elif action == "next":
             index, held, born = index.successor(), {}, 0
         else:

@@ -13,6 +13,7 @@ Reference   the index of seeds 002 and 003 and the baseline of both. We differ: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
 from slidejoin.kernels.bplus_tree import (
     FAN,
     HEIGHT,
@@ -37,6 +38,7 @@ from slidejoin.kernels.bplus_tree import (
     insert_batch,
     read_leaves,
 )
+from slidejoin.pools import ALONE, Crew
 
 LEAF_SLOTS = 64  # eight cache lines of keys: half of them move for an insertion, and six steps find a place
 FAN_OUT = 64  # a million rows need three levels, the upper two of which stay in the cache
@@ -152,7 +154,7 @@ class Ordered(NamedTuple):
         return Ordered(keys, ids, index)
 
 
-class BPlusTree:
+class BPlusTree(InTurn):
     name: ClassVar[str] = "bplus_tree"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
@@ -173,7 +175,8 @@ class BPlusTree:
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         return BiSort.arrange_probes(rows, lows, highs, hint)
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # a tree is one thread's work
         if len(entries.keys) == 0:
             return
         held = self._held
@@ -182,7 +185,7 @@ class BPlusTree:
         held.insert(entries.keys, entries.ids)
         self._held, self._read = held, None
 
-    def probe(self, probes: Probes) -> list[Ranges]:
+    def probe(self, probes: Probes) -> Sequence[Ranges]:
         held = self._held
         if len(probes) == 0 or self.entries == 0:
             return []
@@ -199,10 +202,10 @@ class BPlusTree:
         self._read = self._read or Ordered.of(*held.in_order())
         return self._read.sorted.probe(probes)
 
-    def drop_below(self, first: int) -> None:
+    def drop_below(self, first: int, shift: int = 0) -> None:
         keys, ids = self._in_order()
         kept = ids >= first
-        self._held, self._read = Ordered.of(keys[kept], ids[kept]), None
+        self._held, self._read = Ordered.of(keys[kept], ids[kept] - np.int32(shift)), None
 
     def merge(self) -> None:
         if isinstance(self._held, KeyTree):

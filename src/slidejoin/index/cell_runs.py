@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
 from slidejoin.index.sort_tree import at_least_two, by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
@@ -36,6 +36,7 @@ from slidejoin.kernels.cell_runs import (
 )
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.search import bisect_all
+from slidejoin.pools import ALONE, Crew
 
 ROWS_PER_CELL = 8  # the fewest worth a cell: a bisection costs about as much as looking at so many
 MOST_CELLS = 1 << 16
@@ -106,8 +107,8 @@ class CellRun:
         merge_cells(*self.columns, *other.columns, *out)
         return CellRun(self.splitters, out)
 
-    def without(self, first: int) -> CellRun | None:
-        """The rows whose ids are at least ``first``; None if there are none."""
+    def without(self, first: int, shift: int = 0) -> CellRun | None:
+        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none."""
         held = self.columns
         kept = np.flatnonzero(held.ids >= first)
         if len(kept) == 0:
@@ -116,6 +117,7 @@ class CellRun:
         out.offsets[:] = np.searchsorted(kept, held.offsets)
         for old, new in zip(held[1:], out[1:], strict=True):
             new[: len(kept)] = old[kept]
+        out.ids[:] -= np.int32(shift)
         return CellRun(self.splitters, out)
 
     def probe(self, probes: Probes) -> list[Ranges]:
@@ -200,7 +202,7 @@ class CellRun:
                 assert most <= bounds[cell + 1], "first keys are not above their own splitter"
 
 
-class CellRuns:
+class CellRuns(InTurn):
     name: ClassVar[str] = "cell_runs"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = True
@@ -227,7 +229,8 @@ class CellRuns:
         order = by_first_key(lows, highs, None)
         return Probes(order if rows is None else rows[order], lows[order], highs[order])
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # merging goes from cell to cell
         keys, ids = entries
         if len(ids) == 0:
             return
@@ -272,8 +275,8 @@ class CellRuns:
         self._batches += 1
         return [ranges for run in runs for ranges in run.probe(probes)]
 
-    def drop_below(self, first: int) -> None:
-        self._runs.keep(lambda run: run.without(first))
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._runs.keep(lambda run: run.without(first, shift))
 
     def merge(self) -> None:
         self._runs.merge()

@@ -83,13 +83,13 @@ class CssEntry:
         lists = [(tree.ids, *stretch) for tree, stretch in zip(self.trees, bounds, strict=True)]
         return common_by_hash(lists)
 
-    def without(self, first: int) -> CssEntry:
-        """The rows whose ids are at least ``first``."""
+    def without(self, first: int, shift: int = 0) -> CssEntry:
+        """The rows whose ids are at least ``first``, less by ``shift``."""
         trees = []
         for tree in self.trees:
             kept = tree.ids >= first
-            trees.append(CssTree(tree.keys[kept], tree.ids[kept]))
-        return type(self)(trees, self.base, self.span)
+            trees.append(CssTree(tree.keys[kept], tree.ids[kept] - np.int32(shift)))
+        return type(self)(trees, self.base - shift, self.span)
 
     @property
     def ids(self) -> Int32s:

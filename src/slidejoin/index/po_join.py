@@ -92,8 +92,8 @@ class Entry(NamedTuple):
                 found.append(probes.found(kept, ids[:pairs].copy(), pairs))
         return found
 
-    def without(self, first: int) -> Entry:
-        """The rows whose ids are at least ``first``."""
+    def without(self, first: int, shift: int = 0) -> Entry:
+        """The rows whose ids are at least ``first``, less by ``shift``."""
         kept = self.ids >= first
         moved = np.cumsum(kept, dtype=np.int32) - np.int32(1)
         keys = [self.keys[0][kept]]
@@ -102,7 +102,7 @@ class Entry(NamedTuple):
             here = kept[permutation]
             keys.append(self.keys[j][here])
             permutations.append(moved[permutation[here]])
-        return Entry(np.stack(keys), self.ids[kept], _stacked(permutations, len(keys[0])))
+        return Entry(np.stack(keys), self.ids[kept] - np.int32(shift), _stacked(permutations, len(keys[0])))
 
     @property
     def rows(self) -> int:

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import build_levels, filter_blocks, find_blocks, merge_orders
+from slidejoin.pools import ALONE, Crew
 
 LEAF = 64  # rows of the smallest block: looking through two of them costs as much as bisecting a few larger ones
 FAN = 4  # blocks of one level in one of the next: fewer make more levels to keep, more make more blocks to bisect
@@ -77,8 +78,8 @@ class TreeRun:
                 others[rank] = run.others
         return TreeRun(firsts, seconds, positions, ids, others, self.shape)
 
-    def without(self, first: int) -> TreeRun | None:
-        """The rows whose ids are at least ``first``; None if there are none."""
+    def without(self, first: int, shift: int = 0) -> TreeRun | None:
+        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none."""
         kept, by_rank = self.ids[: self.rows] >= first, self.ids_by_rank >= first
         if not kept.any():
             return None
@@ -87,7 +88,7 @@ class TreeRun:
             self.firsts[kept],
             self.seconds[by_rank],
             moved[self.positions[by_rank]],
-            self.ids_by_rank[by_rank],
+            self.ids_by_rank[by_rank] - np.int32(shift),
             self.others[by_rank],
             self.shape,
         )
@@ -169,7 +170,7 @@ class TreeRun:
         assert np.array_equal(self.ids[:rows], self.ids_by_rank[ranks]), "ids follow their ranks"
 
 
-class SortTree:
+class SortTree(InTurn):
     name: ClassVar[str] = "sort_tree"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = True
@@ -194,7 +195,8 @@ class SortTree:
         order = by_first_key(lows, highs, hint if rows is None else None)
         return Probes(order if rows is None else rows[order], lows[order], highs[order])
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # levels are passes over the whole run
         if len(entries.ids):
             self._runs.insert(TreeRun.of(entries, (self.leaf, self.fan)))
 
@@ -203,8 +205,8 @@ class SortTree:
             return []
         return [ranges for run in self._runs.runs for ranges in run.probe(probes)]
 
-    def drop_below(self, first: int) -> None:
-        self._runs.keep(lambda run: run.without(first))
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._runs.keep(lambda run: run.without(first, shift))
 
     def merge(self) -> None:
         self._runs.merge()

@@ -33,10 +33,11 @@ from slidejoin.index.css_tree import (
     common_by_hash,
 )
 from slidejoin.index.po_join import Entry, Merge, spelled_out
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
 from slidejoin.kernels.bit_sets import mark_tree
 from slidejoin.kernels.bplus_tree import copy_ranges
 from slidejoin.kernels.order import sort_order
+from slidejoin.pools import ALONE, Crew
 
 DELTA = 1 << 14  # rows: a mutable part and its bits stay in the cache, and a subwindow has a handful of entries
 PACE = 4  # rows moved for each row added and key: a merge moves two a key, so it is over well before the next is due
@@ -131,7 +132,7 @@ class Held(NamedTuple):
         return [*self.entries, *self.waiting, *([] if self.mutable is None else [self.mutable])]
 
 
-class SpoJoin:
+class SpoJoin(InTurn):
     name: ClassVar[str] = "spo_join"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = True
@@ -157,7 +158,8 @@ class SpoJoin:
         del hint  # no order is better than another
         return Probes(np.arange(len(lows), dtype=np.int32) if rows is None else rows, lows, highs)
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # trees are one thread's work
         keys, ids = entries
         self.advance(PACE * keys.size)
         at = 0
@@ -214,26 +216,24 @@ class SpoJoin:
             return []
         return [ranges for part in self._held.parts for ranges in part.probe(probes)]
 
-    def drop_below(self, first: int) -> None:
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        """Entries that are gone are dropped whole; what a part keeps of its rows, or calls otherwise, is an entry."""
         held = self._held
         self._merge = None
         entries: list[Any] = []
         waiting: list[Mutable] = []
-        mutable = held.mutable
         for entry in held.entries:
-            if entry.lowest >= first:
+            if entry.lowest >= first and shift == 0:
                 entries.append(entry)
             elif entry.highest >= first:
-                entries.append(entry.without(first))
-        for part in held.waiting:
-            if part.base >= first:
+                entries.append(entry.without(first, shift))
+        parts = [*held.waiting, *([] if held.mutable is None else [held.mutable])]
+        for part in parts:
+            if part.base >= first and shift == 0:
                 waiting.append(part)
             elif part.last >= first:
-                entries.append(self._merged(part).without(first))
-        if mutable is not None and mutable.base < first:
-            if mutable.last >= first:
-                entries.append(self._merged(mutable).without(first))
-            mutable = None
+                entries.append(self._merged(part).without(first, shift))
+        mutable = waiting.pop() if waiting and waiting[-1] is held.mutable else None
         self._held = Held(tuple(entries), tuple(waiting), mutable)
 
     def _merged(self, part: Mutable) -> Entry | CssEntry:

@@ -13,7 +13,6 @@ U = np.uint64
 ZERO, ONE, SIX, WORD = U(0), U(1), U(6), U(63)
 LEAF = U(4)  # the place of the leaf width in a tree's state
 
-OUT_U64 = types.Array(types.uint64, 1, "C")
 SETS = types.Array(types.uint64, 2, "C")  # a set a row
 SETS_OF_SEVERAL = types.Array(types.uint64, 3, "C", readonly=True)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U64, kernel, types
 
 U = np.uint64
 ZERO, ONE = U(0), U(1)
@@ -37,7 +37,6 @@ class Tree(NamedTuple):
     state: NDArray[np.uint64]
 
 
-OUT_U64 = types.Array(types.uint64, 1, "C")
 TREE = types.NamedTuple((OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I64, OUT_I32, OUT_I32, OUT_U64), Tree)
 
 
