@@ -76,7 +76,7 @@ class Query:
 
 
 @lru_cache(maxsize=4)
-def _block(seed: int, side: int, block: int, uniform: bool, correlation: float) -> NDArray[np.int64]:  # noqa: FBT001
+def _block(seed: int, side: int, block: int, uniform: bool, correlation: float) -> NDArray[np.int64]:
     rng = np.random.default_rng((seed, side, block))
     if uniform:
         return rng.integers(1, SIDE + 1, (BLOCK, 3))

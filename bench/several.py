@@ -120,10 +120,17 @@ def band(say: Say, *, quick: bool) -> Section:
     figures = [rate(detail, f"band.{e.name}", e.name, f"{at}: {e.name}") for e in field]
     fastest = max(("Polars", "DuckDB"), key=lambda name: detail[name]["rows_per_second"])
     goals = (None, None) if quick else (20.0, 5.0)
-    figures.append(ratio(detail, "band.vs_peer", "slidejoin", fastest, f"{at}: against {fastest}, 2 threads", goals[0]))
+    figures.append(
+        ratio(detail, "band.vs_peer", "slidejoin", fastest, f"{at}: against {fastest}, 2 threads", goals[0])
+    )
     figures.append(
         ratio(
-            detail, "band.vs_filter", "slidejoin", field[1].name, f"{at}: against one index and a filter", goals[1]
+            detail,
+            "band.vs_filter",
+            "slidejoin",
+            field[1].name,
+            f"{at}: against one index and a filter",
+            goals[1],
         )
     )
     return Section(figures, detail)
@@ -169,7 +176,11 @@ def parts(say: Say, *, quick: bool) -> Section:
         say(f"parts of SPO-Join at w = {window:,}")
         probes = 256 if window < 200_000 else 64
         found = alone(
-            "bench.several_parts:probing", window=window, correlation=RHO, probes=probes, rounds=2 if quick else 5
+            "bench.several_parts:probing",
+            window=window,
+            correlation=RHO,
+            probes=probes,
+            rounds=2 if quick else 5,
         )
         detail[str(window)] = found
         times = found["microseconds"]
@@ -181,7 +192,14 @@ def parts(say: Say, *, quick: bool) -> Section:
         ):
             value, spread = middle([b / a for a, b in zip(times[fast], times[slow], strict=True)])
             figures.append(
-                Figure(f"parts.{window}.{key}", f"{what}, {at}", value, "x", None if quick else goal, spread=spread)
+                Figure(
+                    f"parts.{window}.{key}",
+                    f"{what}, {at}",
+                    value,
+                    "x",
+                    None if quick else goal,
+                    spread=spread,
+                )
             )
     return Section(figures, detail)
 
@@ -189,7 +207,7 @@ def parts(say: Say, *, quick: bool) -> Section:
 def q1(say: Say, *, quick: bool) -> Section:
     """Q1 on keys that have nothing to do with each other: a quarter of the window matches every row."""
     window = 20_000 if quick else 100_000
-    query = Query("q1", window, batch=512, slide=window // 10)
+    query = Query("q1", window, batch=1024, slide=window // 10)
     turns = []
     with Stage(OURS, workload=asdict(query), index="auto") as stage:
         say("Q1: filling the windows")
@@ -258,7 +276,9 @@ def growth(say: Say, *, quick: bool) -> Section:
         figures.append(
             Figure(f"insert.{name}", f"insertion, {largest}: {name}", last["nanoseconds_per_row"], "ns/row")
         )
-        figures.append(Figure(f"memory.{name}", f"memory, {largest}: {name}", last["bytes_per_row"], "bytes/row"))
+        figures.append(
+            Figure(f"memory.{name}", f"memory, {largest}: {name}", last["bytes_per_row"], "bytes/row")
+        )
     return Section(figures, {"points": found})
 
 
@@ -272,7 +292,8 @@ def three(say: Say, *, quick: bool) -> Section:
     detail = contest(say, fields, 3)
     what = f"Q3, w = {window:,}: three predicates against two on the same output"
     return Section(
-        [ratio(detail, "three.ratio", "three predicates", "two predicates", what, None if quick else 1.0)], detail
+        [ratio(detail, "three.ratio", "three predicates", "two predicates", what, None if quick else 1.0)],
+        detail,
     )
 
 
@@ -289,7 +310,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.several", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer rounds: about half a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller sizes and fewer rounds: about half a minute"
+    )
     parser.add_argument(
         "--only", choices=SECTIONS, action="append", help="only this section (may be repeated)"
     )

@@ -171,7 +171,9 @@ class Polars(Peer):
 
     def match(self, side: int, batch: pa.Table, window: pa.Table) -> pl.DataFrame:
         compare = {">": pl.Expr.gt, "<": pl.Expr.lt, ">=": pl.Expr.ge, "<=": pl.Expr.le}
-        tests = [compare[op](pl.col(stored), pl.col(probing)) for stored, op, probing in self.comparisons(side)]
+        tests = [
+            compare[op](pl.col(stored), pl.col(probing)) for stored, op, probing in self.comparisons(side)
+        ]
         arriving, held = pl.DataFrame(batch).lazy(), pl.DataFrame(window).lazy()
         return arriving.join_where(held, *tests).select("probing", "stored").collect()
 
@@ -191,7 +193,9 @@ class DuckDB(Peer):
         self._engine.register("batch", batch)
         self._engine.register("win", window)
         on = " AND ".join(f"w.{stored} {op} b.{probing}" for stored, op, probing in self.comparisons(side))
-        return self._engine.sql(f"SELECT b.probing, w.stored FROM batch b JOIN win w ON {on}").to_arrow_table()
+        return self._engine.sql(
+            f"SELECT b.probing, w.stored FROM batch b JOIN win w ON {on}"
+        ).to_arrow_table()
 
     def numbers(self, found: pa.Table) -> Pairs:
         columns = (found[name].combine_chunks() for name in ("probing", "stored"))

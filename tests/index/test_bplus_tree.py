@@ -87,10 +87,7 @@ def test_probes_of_a_deep_tree(keys: list[int], probes: list[tuple[int, int]], w
     ]
     index.check()
     assert sorted(found) == sorted(
-        (row, i)
-        for row, (low, high) in enumerate(probes)
-        for i, key in enumerate(keys)
-        if low <= key <= high
+        (row, i) for row, (low, high) in enumerate(probes) for i, key in enumerate(keys) if low <= key <= high
     )
 
 

@@ -97,7 +97,7 @@ def test_entries_expire_whole() -> None:
     index.drop_below(2000)
     assert index._held.entries == before[2:], "two are gone, the others are the same objects"
     index.drop_below(2500)
-    assert [entry.rows for entry in index._held.entries][0] == 500
+    assert next(entry.rows for entry in index._held.entries) == 500
 
 
 @pytest.mark.parametrize("baseline", [SpoHash, SpoCss, SpoCssBits])

@@ -36,7 +36,10 @@ def crossed(several: Sequence[Intervals], count: int) -> Intervals:
     A row's intervals of one key are disjoint, so its boxes are too: no pair is found twice.
     """
     if all(one.rows is None for one in several):
-        return Intervals(None, *(np.stack([one[side] for one in several], axis=1) for side in (1, 2)))
+        lows, highs = (
+            np.stack(side, axis=1) for side in zip(*((one.lo, one.hi) for one in several), strict=True)
+        )
+        return Intervals(None, lows, highs)
     rows = np.arange(count, dtype=np.int32)
     ends: list[list[np.ndarray]] = [[], []]
     for one in several:

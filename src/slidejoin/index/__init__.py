@@ -15,7 +15,19 @@ from slidejoin.index.wib_tree import WibTree
 
 REGISTRY: dict[str, type[Index]] = {
     index.name: index
-    for index in (Scan, Hash, BiSort, RapTable, WibTree, BPlusTree, SpoJoin, SpoHash, SpoCss, SortTree, CellRuns)
+    for index in (
+        Scan,
+        Hash,
+        BiSort,
+        RapTable,
+        WibTree,
+        BPlusTree,
+        SpoJoin,
+        SpoHash,
+        SpoCss,
+        SortTree,
+        CellRuns,
+    )
 }
 
 __all__ = [

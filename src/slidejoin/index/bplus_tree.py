@@ -14,14 +14,14 @@ Reference   the index of seeds 002 and 003 and the baseline of both. We differ: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
-from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.bplus_tree import (
     FAN,
     HEIGHT,
@@ -76,7 +76,10 @@ class KeyTree:
         wanted = 2 * (self.rows + len(keys)) // self.leaf + 2
         if wanted > len(self.arrays.sizes):
             before, self.arrays = self.arrays, self._sized(self.arrays.state, wanted * 3 // 2)
-            for old, new in zip(before[:-1], self.arrays[:-1], strict=True):
+            grown: list[tuple[NDArray[Any], NDArray[Any]]] = list(
+                zip(before[:-1], self.arrays[:-1], strict=True)
+            )
+            for old, new in grown:
                 new[: len(old)] = old
         insert_batch(self.arrays, keys, ids, self._path)
 

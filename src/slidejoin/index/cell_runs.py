@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
-from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.index.sort_tree import at_least_two, by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
@@ -115,16 +115,17 @@ class CellRun:
             return None
         out = Columns.of(len(kept), self.cells, held.others.shape[1])
         out.offsets[:] = np.searchsorted(kept, held.offsets)
-        for old, new in zip(held[1:], out[1:], strict=True):
-            new[: len(kept)] = old[kept]
-        out.ids[:] -= np.int32(shift)
+        out.firsts[: len(kept)], out.seconds[: len(kept)] = held.firsts[kept], held.seconds[kept]
+        out.others[:], out.ids[:] = held.others[kept], held.ids[kept] - np.int32(shift)
         return CellRun(self.splitters, out)
 
     def probe(self, probes: Probes) -> list[Ranges]:
         held, lows, highs = self.columns, probes.lows, probes.highs
         room = max(ROOM, self.longest // 2 + 7)
         rows, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
-        numbers, cells, places = (np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3))  # searched four at a time
+        numbers, cells, places = (
+            np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3)
+        )  # searched four at a time
         last = np.empty(1, dtype=np.int32)
         found: list[Ranges] = []
         dense = DENSE * len(probes) > self.rows
@@ -143,7 +144,7 @@ class CellRun:
                     probes.rows, numbers, cells, places, task, count, rows, starts, ends,
                 )  # fmt: skip
                 if kept > 1:
-                    answer = (some[1:kept].copy() for some in (rows, starts, ends))
+                    answer = (rows[1:kept].copy(), starts[1:kept].copy(), ends[1:kept].copy())
                     found.append(Ranges(*answer, held.ids, pairs))
         return found
 
@@ -240,8 +241,8 @@ class CellRuns(InTurn):
             splitters = longest.splitters
         else:
             splitters = quantiles(keys[:, 0], self._wanted(len(ids)))
-        columns = (np.ascontiguousarray(part) for part in (keys[:, 0], keys[:, 1], keys[:, 2:]))
-        self._runs.insert(CellRun.cut(*columns, ids, splitters))
+        firsts, seconds, others = map(np.ascontiguousarray, (keys[:, 0], keys[:, 1], keys[:, 2:]))
+        self._runs.insert(CellRun.cut(firsts, seconds, others, ids, splitters))
 
     def _wanted(self, rows: int) -> int:
         """How many cells a run of so many rows should have."""
@@ -283,7 +284,7 @@ class CellRuns(InTurn):
 
     def successor(self) -> CellRuns:
         new = type(self)()
-        new._shape = self._shape
+        new._shape = self._shape  # noqa: SLF001 - of its own kind
         return new
 
     def check(self) -> None:

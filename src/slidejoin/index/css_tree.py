@@ -43,7 +43,11 @@ class CssTree:
         starts, ends = np.empty(len(lows), dtype=np.int32), np.empty(len(lows), dtype=np.int32)
         descend_all(self.directory, self.levels, self.keys, np.ascontiguousarray(lows), starts)
         descend_all(
-            self.directory, self.levels, self.keys, np.where(highs < GREATEST, highs + (highs < GREATEST), highs), ends
+            self.directory,
+            self.levels,
+            self.keys,
+            np.where(highs < GREATEST, highs + (highs < GREATEST), highs),
+            ends,
         )
         ends[highs == GREATEST] = len(self.keys)
         return starts, np.maximum(starts, ends)
@@ -68,9 +72,7 @@ class CssEntry:
         self.trees, self.base, self.span = tuple(trees), base, span
 
     def probe(self, probes: Probes) -> list[Ranges]:
-        bounds = [
-            tree.stretches(probes.lows[:, j], probes.highs[:, j]) for j, tree in enumerate(self.trees)
-        ]
+        bounds = [tree.stretches(probes.lows[:, j], probes.highs[:, j]) for j, tree in enumerate(self.trees)]
         found = []
         for at in range(0, len(probes), TOGETHER):
             some = slice(at, at + TOGETHER)

@@ -70,7 +70,9 @@ class Merging(Generic[AnyRun]):
             run.check()
         lengths = [run.rows for run in self.runs]
         assert all(long > short for long, short in itertools.pairwise(lengths)), "runs shorten"
-        ids = np.concatenate([np.unique(run.ids) for run in self.runs]) if self.runs else np.empty(0, np.int32)
+        ids = (
+            np.concatenate([np.unique(run.ids) for run in self.runs]) if self.runs else np.empty(0, np.int32)
+        )
         assert len(np.unique(ids)) == len(ids) == sum(lengths), "an id is held once"
 
     @property

@@ -68,9 +68,7 @@ class Entry(NamedTuple):
     permutations: NDArray[np.int32]  # a row for each other key
 
     def probe(self, probes: Probes) -> list[Ranges]:
-        bounds = [
-            stretches(keys, probes.lows[:, j], probes.highs[:, j]) for j, keys in enumerate(self.keys)
-        ]
+        bounds = [stretches(keys, probes.lows[:, j], probes.highs[:, j]) for j, keys in enumerate(self.keys)]
         if len(bounds) == 1:
             starts, ends = bounds[0]
             some = np.flatnonzero(ends > starts)

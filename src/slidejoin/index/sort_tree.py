@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
-from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import build_levels, filter_blocks, find_blocks, merge_orders
 from slidejoin.pools import ALONE, Crew
 
-LEAF = 64  # rows of the smallest block: looking through two of them costs as much as bisecting a few larger ones
+LEAF = (
+    64  # rows of the smallest block: looking through two of them costs as much as bisecting a few larger ones
+)
 FAN = 4  # blocks of one level in one of the next: fewer make more levels to keep, more make more blocks to bisect
 ROOM = 1 << 14  # ranges found at a time
 LISTED = 1 << 18  # ids listed at a time, where there are more than two keys
@@ -37,7 +39,13 @@ class TreeRun:
     """A run: both orders, the levels between them, and the further keys in the order of ranks."""
 
     def __init__(
-        self, firsts: Int64s, seconds: Int64s, positions: Int32s, ids: Int32s, others: Int64s, shape: tuple[int, int]
+        self,
+        firsts: Int64s,
+        seconds: Int64s,
+        positions: Int32s,
+        ids: Int32s,
+        others: Int64s,
+        shape: tuple[int, int],
     ) -> None:
         """``positions``, ``ids`` and ``others`` are in the order of the second key."""
         leaf, fan = shape
@@ -45,7 +53,13 @@ class TreeRun:
         levels, size = 0, leaf
         while size < rows:
             levels, size = levels + 1, size * fan
-        self.firsts, self.seconds, self.others, self.shape, self.levels = firsts, seconds, others, shape, levels
+        self.firsts, self.seconds, self.others, self.shape, self.levels = (
+            firsts,
+            seconds,
+            others,
+            shape,
+            levels,
+        )
         self.ranks: Int32s = np.empty((levels + 1) * rows, dtype=np.int32)
         self.ids: Int32s = np.empty((levels + 2) * rows, dtype=np.int32)
         cursors = np.empty(-(-rows // leaf), dtype=np.int32)
@@ -64,9 +78,7 @@ class TreeRun:
         """Both as one; O(rows) for each level, nothing is sorted."""
         rows = self.rows + other.rows
         firsts, seconds = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-        places, ranks = [
-            [np.empty(run.rows, dtype=np.int32) for run in (self, other)] for _ in range(2)
-        ]
+        places, ranks = [[np.empty(run.rows, dtype=np.int32) for run in (self, other)] for _ in range(2)]
         merge_orders(self.firsts, other.firsts, firsts, *places)
         merge_orders(self.seconds, other.seconds, seconds, *ranks)
         positions, ids = np.empty(rows, dtype=np.int32), np.empty(rows, dtype=np.int32)
@@ -164,7 +176,9 @@ class TreeRun:
             for at in range(0, rows, size):
                 block = self.ranks[here][at : at + size]
                 assert np.array_equal(block, np.sort(ranks[at : at + size])), "a block has its rows by rank"
-            assert np.array_equal(self.ids[here], self.ids_by_rank[self.ranks[here]]), "ids follow their ranks"
+            assert np.array_equal(self.ids[here], self.ids_by_rank[self.ranks[here]]), (
+                "ids follow their ranks"
+            )
             size *= fan
         assert size >= rows, "the levels reach the whole"
         assert np.array_equal(self.ids[:rows], self.ids_by_rank[ranks]), "ids follow their ranks"

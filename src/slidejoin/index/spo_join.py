@@ -33,13 +33,15 @@ from slidejoin.index.css_tree import (
     common_by_hash,
 )
 from slidejoin.index.po_join import Entry, Merge, spelled_out
-from slidejoin.index.protocol import Entries, InTurn, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.bit_sets import mark_tree
 from slidejoin.kernels.bplus_tree import copy_ranges
 from slidejoin.kernels.order import sort_order
 from slidejoin.pools import ALONE, Crew
 
-DELTA = 1 << 14  # rows: a mutable part and its bits stay in the cache, and a subwindow has a handful of entries
+DELTA = (
+    1 << 14
+)  # rows: a mutable part and its bits stay in the cache, and a subwindow has a handful of entries
 PACE = 4  # rows moved for each row added and key: a merge moves two a key, so it is over well before the next is due
 PIECE = 4096  # rows moved between two looks at the meter: some ten microseconds
 SET_BYTES = 1 << 18  # of bit arrays made at a time: a part of the second-level cache
@@ -244,7 +246,7 @@ class SpoJoin(InTurn):
 
     def successor(self) -> SpoJoin:
         new = type(self)()
-        new._before = self if self.behind else None
+        new._before = self if self.behind else None  # noqa: SLF001 - of its own kind
         return new
 
     def check(self) -> None:

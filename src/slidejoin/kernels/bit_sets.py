@@ -23,9 +23,11 @@ if config.DISABLE_JIT:
         return U((int(word) & -int(word)).bit_length() - 1)
 
 else:
+    import numba.core.cgutils
     from llvmlite import ir
-    from numba.core import cgutils
     from numba.extending import intrinsic
+
+    cgutils: Any = numba.core.cgutils
 
     @intrinsic
     def lowest_bit(_context, word):  # type: ignore[no-untyped-def]

@@ -91,10 +91,10 @@ def add_child(tree, path, separator, child):  # type: ignore[no-untyped-def]
         if full:
             new = tree.state[NODES]
             tree.state[NODES] += ONE
-            for i in range(half, fan):
-                tree.children[new * fan + U(i) - half] = tree.children[node * fan + U(i)]
-            for i in range(half, fan - ONE):
-                tree.separators[new * fan + U(i) - half] = tree.separators[node * fan + U(i)]
+            for place in range(half, fan):
+                tree.children[new * fan + U(place) - half] = tree.children[node * fan + U(place)]
+            for place in range(half, fan - ONE):
+                tree.separators[new * fan + U(place) - half] = tree.separators[node * fan + U(place)]
             raised = tree.separators[node * fan + half - ONE]
             tree.fills[node] = half
             tree.fills[new] = fan - half
@@ -126,8 +126,8 @@ def add_child(tree, path, separator, child):  # type: ignore[no-untyped-def]
     tree.state[HEIGHT] += ONE
 
 
-@kernel(types.uint64(TREE, OUT_U64, types.uint64, types.uint64))
-def split_leaf(tree, path, leaf, at):  # type: ignore[no-untyped-def]
+@kernel(types.uint64(TREE, types.uint64, types.uint64))
+def split_leaf(tree, leaf, at):  # type: ignore[no-untyped-def]
     """Give the upper half of a full leaf to a new one; where rows are added at the very end, keep it full."""
     width = tree.state[LEAF]
     new = tree.state[LEAVES]
@@ -145,6 +145,20 @@ def split_leaf(tree, path, leaf, at):  # type: ignore[no-untyped-def]
     tree.nexts[new] = tree.nexts[leaf]
     tree.nexts[leaf] = np.int32(new)
     return keep
+
+
+@kernel(types.void(TREE, types.uint64, types.uint64, types.int64, types.int32))
+def put_row(tree, leaf, at, key, entry):  # type: ignore[no-untyped-def]
+    """Put a row at place ``at`` of a leaf that has room."""
+    first = leaf * tree.state[LEAF]
+    i = U(tree.sizes[leaf])
+    while i > at:
+        tree.keys[first + i] = tree.keys[first + i - ONE]
+        tree.ids[first + i] = tree.ids[first + i - ONE]
+        i -= ONE
+    tree.keys[first + at] = key
+    tree.ids[first + at] = entry
+    tree.sizes[leaf] += 1
 
 
 @kernel(types.void(TREE, I64, I32, OUT_U64))
@@ -178,32 +192,15 @@ def insert_batch(tree, keys, ids, path):  # type: ignore[no-untyped-def]
         at = count_up_to(tree.keys, leaf * width, size, key)
         if size == width:
             new = tree.state[LEAVES]
-            keep = split_leaf(tree, path, leaf, at)
+            keep = split_leaf(tree, leaf, at)
             known = False  # the path has changed
             if at > width >> ONE:
                 leaf = new
                 at -= keep
-            size = U(tree.sizes[leaf])
-            first = leaf * width
-            i = size
-            while i > at:
-                tree.keys[first + i] = tree.keys[first + i - ONE]
-                tree.ids[first + i] = tree.ids[first + i - ONE]
-                i -= ONE
-            tree.keys[first + at] = key
-            tree.ids[first + at] = ids[row]
-            tree.sizes[leaf] += 1
+            put_row(tree, leaf, at, key, ids[row])
             add_child(tree, path, tree.keys[new * width], np.int64(new))
             continue
-        first = leaf * width
-        i = size
-        while i > at:
-            tree.keys[first + i] = tree.keys[first + i - ONE]
-            tree.ids[first + i] = tree.ids[first + i - ONE]
-            i -= ONE
-        tree.keys[first + at] = key
-        tree.ids[first + at] = ids[row]
-        tree.sizes[leaf] += 1
+        put_row(tree, leaf, at, key, ids[row])
     tree.state[ROWS] += U(len(keys))
 
 
@@ -275,9 +272,7 @@ def read_leaves(tree, leaf, at, budget, out_keys, out_ids):  # type: ignore[no-u
     return leaf, at
 
 
-@kernel(
-    types.UniTuple(types.int64, 2)(TREE, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32)
-)
+@kernel(types.UniTuple(types.int64, 2)(TREE, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32))
 def copy_ranges(tree, lows, highs, rows, out_rows, out_starts, out_ends, out_ids):  # type: ignore[no-untyped-def]
     """Copy the ids of keys within ``[lows[i], highs[i]]``; returns (ranges, pairs), pairs < 0 if out of room."""
     width = tree.state[LEAF]

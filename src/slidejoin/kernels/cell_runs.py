@@ -54,7 +54,21 @@ def fill_cells(  # type: ignore[no-untyped-def]
 
 @kernel(
     types.void(
-        I32, I64, I64, I64_ROWS, I32, I32, I64, I64, I64_ROWS, I32, OUT_I32, OUT_I64, OUT_I64, OUT_I64_ROWS, OUT_I32
+        I32,
+        I64,
+        I64,
+        I64_ROWS,
+        I32,
+        I32,
+        I64,
+        I64,
+        I64_ROWS,
+        I32,
+        OUT_I32,
+        OUT_I64,
+        OUT_I64,
+        OUT_I64_ROWS,
+        OUT_I32,
     )
 )
 def merge_cells(  # type: ignore[no-untyped-def]
@@ -139,7 +153,12 @@ def search_cells(offsets, seconds, lows, probes, cells, count, longest, out):  #
     """
     for number in range(ZERO, count, FOUR):
         t = U(number)
-        cell_a, cell_b, cell_c, cell_d = U(cells[t]), U(cells[t + ONE]), U(cells[t + TWO]), U(cells[t + THREE])
+        cell_a, cell_b, cell_c, cell_d = (
+            U(cells[t]),
+            U(cells[t + ONE]),
+            U(cells[t + TWO]),
+            U(cells[t + THREE]),
+        )
         want_a = lows[U(probes[t]), ONE]
         want_b = lows[U(probes[t + ONE]), ONE]
         want_c = lows[U(probes[t + TWO]), ONE]
@@ -197,7 +216,9 @@ def meet_cells(  # type: ignore[no-untyped-def]
             continue
         if low < before:
             start = bisect(splitters, low)
-        while start < last_cell and splitters[start] < low:  # probes mostly ascend: this cell, or one of the next
+        while (
+            start < last_cell and splitters[start] < low
+        ):  # probes mostly ascend: this cell, or one of the next
             start += ONE
         before = low
         c = start if cell < 0 else U(cell)
@@ -265,9 +286,7 @@ def look_through(  # type: ignore[no-untyped-def]
             for number in range(4):
                 place = begin + U(number)
                 key = firsts[place]
-                passes = (
-                    U(place < end) & U(seconds[place] <= high_second) & U(key >= low) & U(key <= high)
-                )
+                passes = U(place < end) & U(seconds[place] <= high_second) & U(key >= low) & U(key <= high)
                 out_rows[kept] = row
                 out_starts[kept] = place
                 out_ends[kept] = place + ONE

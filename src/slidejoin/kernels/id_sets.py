@@ -25,8 +25,8 @@ def fill_table(ids, begin, end, table):  # type: ignore[no-untyped-def]
         bits += ONE
     mask = (ONE << bits) - ONE
     shift = WORD - bits
-    for slot in range(ONE << bits):
-        table[U(slot)] = EMPTY
+    for place in range(ONE << bits):
+        table[U(place)] = EMPTY
     for i in range(begin, end):
         entry = ids[U(i)]
         slot = (U(entry) * SPREAD) >> shift

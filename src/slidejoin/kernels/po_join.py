@@ -66,10 +66,7 @@ def probe_entry(  # type: ignore[no-untyped-def]
         i = at
         at += 1
         first, last = starts[0, i], ends[0, i]
-        some = first < last
-        for j in range(1, starts.shape[0]):
-            some = some and starts[j, i] < ends[j, i]
-        if not some:
+        if np.any(starts[:, i] >= ends[:, i]):
             continue
         set_flags(permutations[0], U(starts[1, i]), U(ends[1, i]), flags)
         for j in range(2, starts.shape[0]):

@@ -59,15 +59,15 @@ def build_levels(positions, ids, leaf, fan, levels, cursors, out_ranks, out_ids)
     """
     n = U(len(positions))
     for r in range(n):
-        place = U(positions[U(r)])
-        out_ranks[place] = r
-        out_ids[place] = ids[U(r)]
+        position = U(positions[U(r)])
+        out_ranks[position] = r
+        out_ids[position] = ids[U(r)]
     size = U(leaf)
     for level in range(levels):
         first = (U(level) + ONE) * n
         blocks = (n + size - ONE) // size
-        for block in range(blocks):
-            cursors[U(block)] = first + U(block) * size
+        for number in range(blocks):
+            cursors[U(number)] = first + U(number) * size
         for r in range(n):
             block = U(positions[U(r)]) // size
             place = U(cursors[block])
@@ -120,6 +120,60 @@ def scan_rows(  # type: ignore[no-untyped-def]
     return kept
 
 
+@kernel(types.UniTuple(types.uint64, 2)(I64, types.int64, types.int64))
+def stretch(keys, low, high):  # type: ignore[no-untyped-def]
+    """Where the keys within ``[low, high]`` begin and end."""
+    begin, end = ZERO, U(len(keys))
+    if low > LEAST:
+        begin = bisect(keys, low)
+    if high < GREATEST:
+        end = bisect(keys, high + 1)
+    return begin, end
+
+
+@kernel(
+    types.uint64(
+        I32, types.uint64, types.uint64, types.uint64, types.int64, types.int64, types.uint64, types.uint64,
+        types.int64, types.int64, types.uint64, OUT_I32, OUT_I32, OUT_I32,
+    )
+)  # fmt: skip
+def climb(  # type: ignore[no-untyped-def]
+    ranks, n, p, q, low, high, size, fan, levels, probe, kept, out_probes, out_starts, out_ends
+):
+    """Ranges of the blocks between positions ``p`` and ``q``, both at the beginning of a block of level 0.
+
+    Level by level: the blocks that do not fill one of the next level, on both sides. Returns how many ranges there are.
+    """
+    for level in range(levels):
+        above = size * fan
+        shift = (U(level) + ONE) * n
+        while p < q and (p % above != ZERO or q % above != ZERO):
+            if p % above != ZERO:
+                block = p
+                p += size
+            else:
+                q -= size
+                block = q
+            if block >= n:
+                continue
+            start = shift + block
+            end = shift + min(n, block + size)
+            if ranks[end - ONE] < low or ranks[start] >= high:
+                continue
+            if low > 0:
+                start = ranks_below(ranks, start, end, low)
+            if U(high) < n:
+                end = ranks_below(ranks, start, end, high)
+            out_probes[kept], out_starts[kept], out_ends[kept] = probe, start, end
+            kept += U(end > start)
+        size = above
+    if p < q:  # the block of all
+        top = (U(levels) + ONE) * n
+        out_probes[kept], out_starts[kept], out_ends[kept] = probe, top + U(low), top + U(high)
+        kept += ONE
+    return kept
+
+
 @kernel(
     types.UniTuple(types.int64, 3)(
         I64, I64, I32, types.int64, types.int64, types.int64, I64_ROWS, I64_ROWS, types.int64,
@@ -136,10 +190,10 @@ def find_blocks(  # type: ignore[no-untyped-def]
     pairs).
     """
     n = U(len(firsts))
-    whole = U(leaf)
+    size = U(leaf)
+    whole = size
     for _ in range(levels):
         whole *= U(fan)
-    top = (U(levels) + ONE) * n
     most = U(2 * (leaf + fan * (levels + 1)))
     room = U(len(out_probes))
     kept = ZERO
@@ -149,71 +203,45 @@ def find_blocks(  # type: ignore[no-untyped-def]
         at += 1
         if lows[i, 0] > highs[i, 0] or lows[i, 1] > highs[i, 1]:
             continue
-        p, q, low_rank, high_rank = ZERO, n, ZERO, n
-        if lows[i, 0] > LEAST:
-            p = bisect(firsts, lows[i, 0])
-        if highs[i, 0] < GREATEST:
-            q = bisect(firsts, highs[i, 0] + 1)
-        if lows[i, 1] > LEAST:
-            low_rank = bisect(seconds, lows[i, 1])
-        if highs[i, 1] < GREATEST:
-            high_rank = bisect(seconds, highs[i, 1] + 1)
+        p, q = stretch(firsts, lows[i, 0], highs[i, 0])
+        low_rank, high_rank = stretch(seconds, lows[i, 1], highs[i, 1])
         if p >= q or low_rank >= high_rank:
             continue
+        begin = kept
         if high_rank - low_rank == n:  # every row of the stretch
             out_probes[kept], out_starts[kept], out_ends[kept] = i, p, q
             kept += ONE
-            pairs += q - p
-            continue
-        low = np.int64(low_rank)
-        high = np.int64(high_rank)
-        # Both ends, up to the next block of level 0, are looked through row by row.
-        size = U(leaf)
-        edge = (p + size - ONE) // size * size
-        begin = kept
-        kept = scan_rows(ranks, p, min(q, edge), low, high, i, begin, kept, out_probes, out_starts, out_ends)
-        if q == n:  # the last block counts as full, and those beyond it are empty
-            p, q = edge, whole
-        elif edge >= q:
-            p = q
         else:
+            low, high = np.int64(low_rank), np.int64(high_rank)
+            # Both ends, up to the next block of level 0, are looked through row by row.
+            edge = (p + size - ONE) // size * size
+            kept = scan_rows(
+                ranks, p, min(q, edge), low, high, i, begin, kept, out_probes, out_starts, out_ends
+            )
             back = q // size * size
-            kept = scan_rows(ranks, back, q, low, high, i, begin, kept, out_probes, out_starts, out_ends)
-            p, q = edge, back
+            if q == n:
+                back = whole  # the last block counts as full, and those beyond it are empty
+            elif edge < q:
+                kept = scan_rows(ranks, back, q, low, high, i, begin, kept, out_probes, out_starts, out_ends)
+            if edge < back:
+                kept = climb(
+                    ranks,
+                    n,
+                    edge,
+                    back,
+                    low,
+                    high,
+                    size,
+                    U(fan),
+                    levels,
+                    i,
+                    kept,
+                    out_probes,
+                    out_starts,
+                    out_ends,
+                )
         for place in range(begin, kept):
             pairs += U(out_ends[U(place)] - out_starts[U(place)])
-        for level in range(levels):
-            if p >= q:
-                break
-            above = size * U(fan)
-            shift = (U(level) + ONE) * n
-            while p < q:
-                if p % above != ZERO:
-                    block = p
-                    p += size
-                elif q % above != ZERO:
-                    q -= size
-                    block = q
-                else:
-                    break
-                if block >= n:
-                    continue
-                start = shift + block
-                end = shift + min(n, block + size)
-                if ranks[end - ONE] < low or ranks[start] >= high:
-                    continue
-                if low > 0:
-                    start = ranks_below(ranks, start, end, low)
-                if high_rank < n:
-                    end = ranks_below(ranks, start, end, high)
-                out_probes[kept], out_starts[kept], out_ends[kept] = i, start, end
-                kept += U(end > start)
-                pairs += end - start
-            size = above
-        if p < q:
-            out_probes[kept], out_starts[kept], out_ends[kept] = i, top + low_rank, top + high_rank
-            kept += ONE
-            pairs += high_rank - low_rank
     return at, np.int64(kept), np.int64(pairs)
 
 

@@ -20,8 +20,12 @@ from slidejoin.index import REGISTRY, Index
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
 BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
-FEW = 1 / 50_000  # share of the window up to which candidates are so few that checking them costs less than more keys
-NARROW = 1 / 8  # share up to which walking through a key's cells costs less than a tree's blocks (bench/several.py)
+FEW = (
+    1 / 50_000
+)  # share of the window up to which candidates are so few that checking them costs less than more keys
+NARROW = (
+    1 / 8
+)  # share up to which walking through a key's cells costs less than a tree's blocks (bench/several.py)
 NARROW_INDEX, WIDE_INDEX = "cell_runs", "sort_tree"
 
 
@@ -80,7 +84,9 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     best = order[0]
     # Equalities taken together as a hash stand for the single ones; beside those they would be a key twice.
     apart = [number for number in order if not isinstance(paths[number], EqualityPath)]
-    measured = ", ".join(f"{path.bounds_text} {_percent(share)}" for path, share in zip(paths, kept, strict=True))
+    measured = ", ".join(
+        f"{path.bounds_text} {_percent(share)}" for path, share in zip(paths, kept, strict=True)
+    )
     if (index == "auto" and kept[best] > FEW and len(apart) > 1) or several:
         joint = branch.joint([paths[number] for number in apart])
         together = _share(np.logical_and.reduce([held[number] for number in apart]))
