@@ -36,7 +36,7 @@ WHY_NOT = {
     "q1.count": "building row numbers runs at hundreds of millions a second, so that there is less to save",
     "q1.built": "memory bandwidth",
     "merge.ratio": "a change of subwindow falls into the slowest pushes",
-    "three.ratio": "every candidate's third key is looked at, where two keys are answered by ranges without looking",
+    "three.ratio": "a third key must be encoded, kept and compared, if only for whole blocks",
 }
 
 

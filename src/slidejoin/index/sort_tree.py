@@ -4,8 +4,9 @@ Design      sorted runs with logarithmic merging; each run is a merge-sort tree:
             blocks, blocks of blocks, and so on, and the rows of every block in the order of the second key. A stretch
             of the first key is a few blocks of each level, and what a stretch of the second key has in common with a
             block is a range, found by bisecting ranks: so an answer is O(log n) ranges, however many rows they hold,
-            and where the two keys run together most blocks are seen to be empty by one look at their ends. Further
-            keys are looked at row by row, inside the kernel.
+            and where the two keys run together most blocks are seen to be empty by one look at their ends. Of further
+            keys every block knows the least and the greatest: a block that is wholly within their bounds, or wholly
+            beyond, needs no looking; of the others the rows are looked at one by one.
 Invariants  both orders ascend; each level has every row once, by rank within its blocks; runs get shorter.
 Cost        insert O(log n) amortised for each level and row; probe O(fan log n) bisections a row and run; four bytes
             twice for each level and row.
@@ -24,7 +25,16 @@ from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.order import ascends, sort_order
-from slidejoin.kernels.sort_tree import build_levels, filter_blocks, find_blocks, merge_orders
+from slidejoin.kernels.sort_tree import (
+    ALL,
+    SOME,
+    bound_blocks,
+    build_levels,
+    filter_blocks,
+    find_blocks,
+    judge_blocks,
+    merge_orders,
+)
 from slidejoin.pools import ALONE, Crew
 
 LEAF = (
@@ -64,6 +74,12 @@ class TreeRun:
         self.ids: Int32s = np.empty((levels + 2) * rows, dtype=np.int32)
         cursors = np.empty(-(-rows // leaf), dtype=np.int32)
         build_levels(positions, ids, leaf, fan, levels, cursors, self.ranks, self.ids)
+        blocks = [-(-rows // (leaf * fan**level)) for level in range(levels)]
+        self.begins: Int64s = np.cumsum([0, *blocks], dtype=np.int64)
+        self.least, self.most = (
+            np.empty((sum(blocks) + 1, others.shape[1]), dtype=np.int64) for _ in range(2)
+        )
+        bound_blocks(positions, others, leaf, fan, levels, self.begins, self.least, self.most)
 
     @staticmethod
     def of(entries: Entries, shape: tuple[int, int]) -> TreeRun:
@@ -118,11 +134,33 @@ class TreeRun:
             )  # fmt: skip
             if kept == 0:
                 continue
+            some = slice(kept)
             if self.others.shape[1]:
-                found += self._filtered(probes, numbers[:kept], starts[:kept], ends[:kept])
+                found += self._judged(probes, numbers[some], starts[some], ends[some])
             else:
-                rows = probes.rows[numbers[:kept]]
-                found.append(Ranges(rows, starts[:kept].copy(), ends[:kept].copy(), self.ids, pairs))
+                found.append(
+                    Ranges(
+                        probes.rows[numbers[some]], starts[some].copy(), ends[some].copy(), self.ids, pairs
+                    )
+                )
+        return found
+
+    def _judged(self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s) -> list[Ranges]:
+        """Of ranges that two keys found, what the further keys leave: all, nothing, or what must be looked at."""
+        leaf, fan = self.shape
+        verdicts = np.empty(len(numbers), dtype=np.uint8)
+        judge_blocks(
+            numbers, starts, self.rows, leaf, fan, self.levels, self.begins, self.least, self.most,
+            probes.lows, probes.highs, verdicts,
+        )  # fmt: skip
+        found = []
+        whole = np.flatnonzero(verdicts == ALL)
+        if len(whole):
+            pairs = int((ends[whole].astype(np.int64) - starts[whole]).sum())
+            found.append(Ranges(probes.rows[numbers[whole]], starts[whole], ends[whole], self.ids, pairs))
+        partly = np.flatnonzero(verdicts == SOME)
+        if len(partly):
+            found += self._filtered(probes, numbers[partly], starts[partly], ends[partly])
         return found
 
     def _filtered(self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s) -> list[Ranges]:
@@ -160,7 +198,7 @@ class TreeRun:
     @property
     def nbytes(self) -> int:
         held: tuple[NDArray[np.int64] | Int32s, ...] = (
-            self.firsts, self.seconds, self.ranks, self.ids, self.others,
+            self.firsts, self.seconds, self.ranks, self.ids, self.others, self.begins, self.least, self.most,
         )  # fmt: skip
         return sum(array.nbytes for array in held)
 
@@ -182,6 +220,17 @@ class TreeRun:
             size *= fan
         assert size >= rows, "the levels reach the whole"
         assert np.array_equal(self.ids[:rows], self.ids_by_rank[ranks]), "ids follow their ranks"
+        by_position = self.others[ranks]
+        for level in range(self.levels):
+            size = leaf * fan**level
+            for number, at in enumerate(range(0, rows, size)):
+                some, known = by_position[at : at + size], int(self.begins[level]) + number
+                assert np.array_equal(self.least[known], some.min(axis=0)), (
+                    "blocks know their least further keys"
+                )
+                assert np.array_equal(self.most[known], some.max(axis=0)), "and their greatest"
+        assert np.array_equal(self.least[-1], by_position.min(axis=0)), "so does the block of all"
+        assert np.array_equal(self.most[-1], by_position.max(axis=0)), "so does the block of all"
 
 
 class SortTree(InTurn):

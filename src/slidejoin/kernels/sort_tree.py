@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U8, kernel, types
 from slidejoin.kernels.search import bisect
 
 U = np.uint64
 ZERO, ONE = U(0), U(1)
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
+OUT_I64_ROWS = types.Array(types.int64, 2, "C")
 LEAST, GREATEST = -(2**63), 2**63 - 1
 SIGN = 63
+NONE, SOME, ALL = 0, 1, 2  # what of a block is within bounds
 
 
 @kernel(types.void(I64, I64, OUT_I64, OUT_I32, OUT_I32))
@@ -243,6 +245,63 @@ def find_blocks(  # type: ignore[no-untyped-def]
         for place in range(begin, kept):
             pairs += U(out_ends[U(place)] - out_starts[U(place)])
     return at, np.int64(kept), np.int64(pairs)
+
+
+@kernel(types.void(I32, I64_ROWS, types.int64, types.int64, types.int64, I64, OUT_I64_ROWS, OUT_I64_ROWS))
+def bound_blocks(positions, others, leaf, fan, levels, begins, least, most):  # type: ignore[no-untyped-def]
+    """The least and the greatest further keys of every block; those of level j stand from ``begins[j]`` on.
+
+    ``others`` are in the order of ranks. The block of all is the last.
+    """
+    for j in range(others.shape[1]):
+        for block in range(len(least)):
+            least[block, j] = GREATEST
+            most[block, j] = LEAST
+        last = len(least) - 1
+        for r in range(len(positions)):
+            key = others[r, j]
+            block = np.int64(positions[r]) // leaf if levels > 0 else last
+            least[block, j] = min(least[block, j], key)
+            most[block, j] = max(most[block, j], key)
+        for level in range(1, levels + 1):
+            begin = begins[level] if level < levels else last
+            below = begins[level - 1]
+            count = (begins[level] if level < levels else last) - below
+            for child in range(count):
+                block = begin + child // fan if level < levels else last
+                least[block, j] = min(least[block, j], least[below + child, j])
+                most[block, j] = max(most[block, j], most[below + child, j])
+
+
+@kernel(
+    types.void(
+        I32, I32, types.int64, types.int64, types.int64, types.int64, I64, I64_ROWS, I64_ROWS, I64_ROWS, I64_ROWS,
+        OUT_U8,
+    )
+)  # fmt: skip
+def judge_blocks(  # type: ignore[no-untyped-def]
+    probes, starts, n, leaf, fan, levels, begins, least, most, lows, highs, verdicts
+):
+    """Whether the further keys of a range's block are ``NONE``, ``SOME`` or ``ALL`` within the probe's bounds."""
+    for number in range(len(starts)):
+        i = probes[number]
+        level = np.int64(starts[number]) // n - 1
+        block = len(least) - 1
+        if level < levels and levels > 0:
+            size = leaf
+            for _ in range(level):
+                size *= fan
+            level = max(level, 0)  # single rows are of their block of level 0
+            block = begins[level] + np.int64(starts[number]) % n // size
+        verdict = ALL
+        for j in range(least.shape[1]):
+            low, high = lows[i, j + 2], highs[i, j + 2]
+            if least[block, j] > high or most[block, j] < low:
+                verdict = NONE
+                break
+            if least[block, j] < low or most[block, j] > high:
+                verdict = SOME
+        verdicts[number] = verdict
 
 
 @kernel(
