@@ -210,7 +210,8 @@ class BPlusTree(InTurn):
         kept = ids >= first
         self._held, self._read = Ordered.of(keys[kept], ids[kept] - np.int32(shift)), None
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
+        del crew  # reading the leaves in order is nothing to share
         if isinstance(self._held, KeyTree):
             self._held, self._read = Ordered.of(*self._held.in_order()), None
 

@@ -279,7 +279,8 @@ class CellRuns(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._runs.keep(lambda run: run.without(first, shift))
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
+        del crew  # merging goes from cell to cell
         self._runs.merge()
 
     def successor(self) -> CellRuns:

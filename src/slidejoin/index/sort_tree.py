@@ -271,7 +271,8 @@ class SortTree(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._runs.keep(lambda run: run.without(first, shift))
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
+        del crew  # levels are passes over the whole run
         self._runs.merge()
 
     def successor(self) -> SortTree:

@@ -177,8 +177,9 @@ class SpoJoin(InTurn):
             if part.rows >= self.delta:
                 self.merge()
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
         """The mutable part takes no more rows; merging it is left to the insertions that follow."""
+        del crew  # which work alone
         held = self._held
         if held.mutable is not None:
             self._held = Held(held.entries, (*held.waiting, held.mutable), None)
