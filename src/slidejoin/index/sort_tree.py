@@ -150,7 +150,7 @@ class TreeRun:
         leaf, fan = self.shape
         verdicts = np.empty(len(numbers), dtype=np.uint8)
         judge_blocks(
-            numbers, starts, self.rows, leaf, fan, self.levels, self.begins, self.least, self.most,
+            numbers, starts, ends, self.rows, leaf, fan, self.levels, self.begins, self.least, self.most,
             probes.lows, probes.highs, verdicts,
         )  # fmt: skip
         found = []

@@ -275,14 +275,17 @@ def bound_blocks(positions, others, leaf, fan, levels, begins, least, most):  # 
 
 @kernel(
     types.void(
-        I32, I32, types.int64, types.int64, types.int64, types.int64, I64, I64_ROWS, I64_ROWS, I64_ROWS, I64_ROWS,
+        I32, I32, I32, types.int64, types.int64, types.int64, types.int64, I64, I64_ROWS, I64_ROWS, I64_ROWS, I64_ROWS,
         OUT_U8,
     )
 )  # fmt: skip
 def judge_blocks(  # type: ignore[no-untyped-def]
-    probes, starts, n, leaf, fan, levels, begins, least, most, lows, highs, verdicts
+    probes, starts, ends, n, leaf, fan, levels, begins, least, most, lows, highs, verdicts
 ):
-    """Whether the further keys of a range's block are ``NONE``, ``SOME`` or ``ALL`` within the probe's bounds."""
+    """Whether the further keys of a range's block are ``NONE``, ``SOME`` or ``ALL`` within the probe's bounds.
+
+    Rows in the order of positions are of their block of level 0; where they are of several, they must be looked at.
+    """
     for number in range(len(starts)):
         i = probes[number]
         level = np.int64(starts[number]) // n - 1
@@ -291,8 +294,11 @@ def judge_blocks(  # type: ignore[no-untyped-def]
             size = leaf
             for _ in range(level):
                 size *= fan
-            level = max(level, 0)  # single rows are of their block of level 0
-            block = begins[level] + np.int64(starts[number]) % n // size
+            first, last = np.int64(starts[number]) % n // size, np.int64(ends[number] - 1) % n // size
+            if first != last:
+                verdicts[number] = SOME
+                continue
+            block = begins[max(level, 0)] + first
         verdict = ALL
         for j in range(least.shape[1]):
             low, high = lows[i, j + 2], highs[i, j + 2]
