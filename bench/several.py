@@ -208,8 +208,8 @@ def parts(say: Say, *, quick: bool) -> Section:
 
 def q1(say: Say, *, quick: bool) -> Section:
     """Q1 on keys that have nothing to do with each other: a quarter of the window matches every row."""
-    window = 20_000 if quick else 100_000
-    query = Query("q1", window, batch=1024, slide=window // 10)
+    window = 20_000 if quick else 200_000
+    query = Query("q1", window, batch=512, slide=window // 10)
     turns = []
     with Stage(OURS, workload=asdict(query), index="auto") as stage:
         say("Q1: filling the windows")

@@ -126,6 +126,8 @@ class TreeRun:
         room = max(ROOM, 2 * (leaf + fan * (self.levels + 1)))
         numbers, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
         found: list[Ranges] = []
+        further = probes.lows[:, 2:], probes.highs[:, 2:]
+        judged = bool((further[0] > self.least[-1]).any() or (further[1] < self.most[-1]).any())
         at = 0
         while at < len(probes):
             at, kept, pairs = find_blocks(
@@ -135,7 +137,7 @@ class TreeRun:
             if kept == 0:
                 continue
             some = slice(kept)
-            if self.others.shape[1]:
+            if judged:
                 found += self._judged(probes, numbers[some], starts[some], ends[some])
             else:
                 found.append(
