@@ -7,7 +7,8 @@ stage           each contender in a process of its own, taking turns
 report          figures, goals, the table on the screen, the JSON in results/
 foundation      the program: every figure of the embedded engine, from the sections
                 throughput, small_batches, memory, startup and many_pairs
-draw            the other program: charts and tables for docs/ from the JSON
+several         the program for several keys at once, with queries, several_contenders and several_parts
+draw            the other programs: charts and tables for docs/ from the JSON; draw_several for that of several
 
 ``python -m bench`` measures everything; ``docs/performance.md`` says what the benchmarks favour.
 """

@@ -15,9 +15,11 @@ from bench.stage import ROOT
 
 PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
+    "several": "several inequalities at once, against SPO-Join, its alternatives, Polars and DuckDB (about five minutes)",
     "draw": "charts and tables for docs/ from results/foundation.json",
+    "draw_several": "charts and tables for docs/ from results/several.json",
 }
-MEASURING = ("foundation",)
+MEASURING = ("foundation", "several")
 
 
 USAGE = (

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report = json.loads(asked.results.read_text(encoding="utf-8"))
     asked.chart.parent.mkdir(parents=True, exist_ok=True)
     chart(report, asked.chart)
-    fill(asked.page, report)
+    fill(asked.page, report, TABLES)
     print(
         f"{asked.chart.name} and {asked.page.name} now show {asked.results.name}, taken {report['taken'][:10]}"
     )
@@ -168,10 +168,10 @@ def rounds_taken(report: Report) -> int:
 # -- the page ------------------------------------------------------------------------------------------
 
 
-def fill(page: Path, report: Report) -> None:
+def fill(page: Path, report: Report, tables: dict[str, Callable[[Report], str]]) -> None:
     """Put every table between its comments."""
     text = page.read_text(encoding="utf-8")
-    for name, make in TABLES.items():
+    for name, make in tables.items():
         block = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not block.search(text):
             raise SystemExit(
@@ -206,8 +206,8 @@ def committed(commit: str | None) -> str:
 def goals(report: Report) -> str:
     rows = []
     for entry in report["figures"]:
-        met = {True: "yes", False: "**no**", None: ""}[entry.pop("met")]
-        figure = Figure(**entry)
+        met = {True: "yes", False: "**no**", None: ""}[entry["met"]]
+        figure = Figure(**{key: value for key, value in entry.items() if key != "met"})
         rows.append([figure.what, show(figure.value, figure.unit), rounds(figure), goal(figure), met])
     return markdown(["figure", "measured", "rounds", "goal", "met"], rows)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slidejoin.condition import BoundCondition
 from slidejoin.index import Entries, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
-from slidejoin.pairs import Check, Ordered, Segment, Singles, candidates, survivors
+from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, choose
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Reach
@@ -417,6 +417,8 @@ def mark_segment(segment: Segment) -> list[Int32s]:
         found = candidates(segment.ranges, segment.probing, subwindow, segment.check)
         return [mark(subwindow, ids) for _, ids in found]
     ranges: Ranges = segment.ranges
+    if ranges.pairs < len(ranges.ids):  # an index may hold its ids in several orders, one after the other
+        return [mark(subwindow, ids) for _, ids in segment.pieces(CANDIDATES)]
     depth = np.zeros(len(ranges.ids) + 1, dtype=np.int32)
     newly = np.empty(len(ranges.ids), dtype=np.int32)
     count = mark_ranges(ranges.starts, ranges.ends, ranges.ids, depth, subwindow.marks, newly)

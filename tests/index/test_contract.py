@@ -13,6 +13,7 @@ from slidejoin.pools import Crew
 
 kernels.ready()
 
+SINGLE = [name for name, index in REGISTRY.items() if not index.several]  # the others: test_several.py
 SMALL = st.integers(-6, 6)
 EXTREME = st.sampled_from([-(2**63), -(2**63) + 1, -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 2, 2**63 - 1])
 KEYS = st.lists(SMALL | EXTREME, max_size=40)
@@ -46,7 +47,7 @@ def expected(name: str, held: dict[int, int], lows: list[int], highs: list[int])
     )
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", SINGLE)
 @given(actions=ACTIONS, widths=st.lists(st.integers(-1, 4), min_size=40, max_size=40))
 def test_equals_a_dictionary(name: str, actions: list[tuple[str, list[int]]], widths: list[int]) -> None:
     index = REGISTRY[name]()
@@ -78,7 +79,7 @@ def test_equals_a_dictionary(name: str, actions: list[tuple[str, list[int]]], wi
         assert index.entries == len(held)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", SINGLE)
 def test_asked_together_or_in_turn(name: str) -> None:
     rng = np.random.default_rng(4)
     indexes = [REGISTRY[name]() for _ in range(3)]

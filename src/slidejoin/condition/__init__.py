@@ -18,7 +18,18 @@ from __future__ import annotations
 from slidejoin.condition.access import Keys
 from slidejoin.condition.branch import BoundCondition, Branch
 from slidejoin.condition.condition import Condition, parse
-from slidejoin.condition.paths import AccessPath, Intervals
+from slidejoin.condition.paths import AccessPath, EqualityPath, Intervals, JointPath
 from slidejoin.condition.predicate import Predicate
 
-__all__ = ["AccessPath", "BoundCondition", "Branch", "Condition", "Intervals", "Keys", "Predicate", "parse"]
+__all__ = [
+    "AccessPath",
+    "BoundCondition",
+    "Branch",
+    "Condition",
+    "EqualityPath",
+    "Intervals",
+    "JointPath",
+    "Keys",
+    "Predicate",
+    "parse",
+]

@@ -6,10 +6,12 @@ demands that no earlier branch is TRUE, so a pair matches in exactly one of them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from slidejoin.condition import access, normalise, typed
-from slidejoin.condition.paths import AccessPath, EqualityPath, Tree
+from slidejoin.condition.paths import AccessPath, EqualityPath, JointPath, Tree
 from slidejoin.condition.predicate import Predicate, predicate_of
 from slidejoin.condition.typed import Expr
 
@@ -50,6 +52,13 @@ class Branch:
     def paths(self, stored: int) -> tuple[AccessPath, ...]:
         """Ways to index one side, most promising kind first; empty if nothing can be indexed."""
         return self._paths[stored]
+
+    def joint(self, paths: Sequence[AccessPath]) -> JointPath:
+        """Several paths of one side as one, for an index that holds several keys."""
+        hashed = any(isinstance(path, EqualityPath) for path in paths)
+        covered = {id(tree.expression) for path in paths for tree in path.trees if tree.exact and not hashed}
+        rest = [leaf for leaf in self.pairs if id(leaf) not in covered]
+        return JointPath(paths, predicate_of(rest + self.exclusions))
 
     @property
     def residual(self) -> list[Expr]:

@@ -1,11 +1,13 @@
 """Paths: the comparisons of a branch that share a key, turned into keys and intervals for an index.
 
 All comparisons of a branch on one key are intersected: two of them make a band. An OR of comparisons on one key
-gives several disjoint intervals per probing row. Equalities on several keys can be taken together as one hash.
+gives several disjoint intervals per probing row. Equalities on several keys can be taken together as one hash, and
+any paths as a joint one, for an index that holds several keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,6 +28,36 @@ class Intervals(NamedTuple):
     rows: np.ndarray | None
     lo: np.ndarray
     hi: np.ndarray
+
+
+def crossed(several: Sequence[Intervals], count: int) -> Intervals:
+    """Intervals of several keys as boxes: every combination of a row's intervals. Ends have a column for each key.
+
+    A row's intervals of one key are disjoint, so its boxes are too: no pair is found twice.
+    """
+    if all(one.rows is None for one in several):
+        lows, highs = (
+            np.stack(side, axis=1) for side in zip(*((one.lo, one.hi) for one in several), strict=True)
+        )
+        return Intervals(None, lows, highs)
+    rows = np.arange(count, dtype=np.int32)
+    ends: list[list[np.ndarray]] = [[], []]
+    for one in several:
+        # The items of each row stand side by side, in the order of rows.
+        if one.rows is None:
+            at = rows.astype(np.int64)
+            again = np.ones(len(rows), dtype=np.int64)
+        else:
+            begins = np.searchsorted(one.rows, np.arange(count + 1))
+            again = np.diff(begins)[rows]
+            firsts = np.repeat(begins[:-1][rows], again)
+            at = firsts + np.arange(len(firsts)) - np.repeat(np.cumsum(again) - again, again)
+        rows = np.repeat(rows, again)
+        ends = [
+            [*(np.repeat(column, again) for column in side), end[at]]
+            for side, end in zip(ends, (one.lo, one.hi), strict=True)
+        ]
+    return Intervals(rows, *(np.stack(side, axis=1) for side in ends))
 
 
 class Tree:
@@ -231,6 +263,30 @@ class EqualityPath(AccessPath):
         if not empty.any():
             return Intervals(None, points, points)
         return Intervals(None, np.where(empty, I64_MAX, points), np.where(empty, I64_MIN, points))
+
+
+class JointPath(AccessPath):
+    """Several keys at once, for an index that holds several: keys and ends of intervals have a column for each."""
+
+    __slots__ = ("paths",)
+
+    def __init__(self, paths: Sequence[AccessPath], verify: Predicate | None) -> None:
+        super().__init__([tree for path in paths for tree in path.trees], verify)
+        self.paths = tuple(paths)
+        self.kind = paths[0].kind
+        self.key_text = ", ".join(path.key_text for path in paths)
+        self.key_text = f"({self.key_text})" if len(paths) > 1 else self.key_text
+        self.bounds_text = " AND ".join(path.bounds_text for path in paths)
+
+    def keys(self, batch: pa.RecordBatch) -> Keys:
+        several = [path.keys(batch) for path in self.paths]
+        valid: np.ndarray | None = None
+        for one in several:
+            valid = one.valid if valid is None else valid if one.valid is None else valid & one.valid
+        return Keys(np.stack([one.values for one in several], axis=1), valid)
+
+    def intervals(self, batch: pa.RecordBatch) -> Intervals:
+        return crossed([path.intervals(batch) for path in self.paths], batch.num_rows)
 
 
 def _bounded(tree: Tree) -> bool:

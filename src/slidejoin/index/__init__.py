@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from slidejoin.index.bi_sort import BiSort
+from slidejoin.index.bplus_tree import BPlusTree
+from slidejoin.index.cell_runs import CellRuns
 from slidejoin.index.hash import Hash
 from slidejoin.index.protocol import Entries, Index, Probes, Ranges
 from slidejoin.index.rap_table import RapTable
 from slidejoin.index.scan import Scan
+from slidejoin.index.sort_tree import SortTree
+from slidejoin.index.spo_join import SpoCss, SpoHash, SpoJoin
 from slidejoin.index.wib_tree import WibTree
 
-REGISTRY: dict[str, type[Index]] = {index.name: index for index in (Scan, Hash, BiSort, RapTable, WibTree)}
+REGISTRY: dict[str, type[Index]] = {
+    index.name: index
+    for index in (
+        Scan,
+        Hash,
+        BiSort,
+        RapTable,
+        WibTree,
+        BPlusTree,
+        SpoJoin,
+        SpoHash,
+        SpoCss,
+        SortTree,
+        CellRuns,
+    )
+}
 
 __all__ = [
     "REGISTRY",
+    "BPlusTree",
     "BiSort",
+    "CellRuns",
     "Entries",
     "Hash",
     "Index",
@@ -21,5 +42,9 @@ __all__ = [
     "Ranges",
     "RapTable",
     "Scan",
+    "SortTree",
+    "SpoCss",
+    "SpoHash",
+    "SpoJoin",
     "WibTree",
 ]

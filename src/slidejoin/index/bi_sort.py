@@ -57,6 +57,7 @@ class SampledRun(NamedTuple):
 class BiSort:
     name: ClassVar[str] = "bi_sort"
     by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(self) -> None:

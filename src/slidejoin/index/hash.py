@@ -45,6 +45,7 @@ class DirectoryRun(NamedTuple):
 class Hash(InTurn):
     name: ClassVar[str] = "hash"
     by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality"})
 
     def __init__(self) -> None:

@@ -3,6 +3,10 @@
 An index serves one subwindow. It maps int64 keys to the subwindow's row ids and answers probes with ranges
 over an array of row ids (PanJoin's record format), so that a probe that matches a billion pairs costs no
 more than one that matches none. It knows nothing of streams, windows or SQL.
+
+Most indexes hold one key a row: keys and bounds are arrays of one dimension. One that holds ``several`` gets
+a row of them instead, ``keys[i, j]``, the most selective first, and a probe matches where every key is within
+its own bounds. A row with a NULL among its keys is never inserted, whichever it is.
 """
 
 from __future__ import annotations
@@ -72,10 +76,12 @@ class Index(Protocol):
     """One subwindow's structure. ``kinds`` are the access paths that it can serve.
 
     ``by_arrival``: its answers list ids in arrival order, so that a window cuts a range out of a range.
+    ``several``: it holds several keys a row, one or more.
     """
 
     name: ClassVar[str]
     by_arrival: ClassVar[bool]
+    several: ClassVar[bool]
     kinds: ClassVar[frozenset[str]]
 
     @staticmethod

@@ -87,6 +87,7 @@ class RapTable(InTurn):
 
     name: ClassVar[str] = "rap_table"
     by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(

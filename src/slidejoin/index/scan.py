@@ -19,6 +19,7 @@ from slidejoin.pools import ALONE, Crew
 class Scan(InTurn):
     name: ClassVar[str] = "scan"
     by_arrival: ClassVar[bool] = True
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self) -> None:

@@ -51,6 +51,7 @@ PATIENCE = 16  # rows looked through for each row held, about what putting them 
 class WibTree(InTurn):
     name: ClassVar[str] = "wib_tree"
     by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(self, *, node_width: int = NODE_WIDTH, leaf_width: int = LEAF_WIDTH) -> None:

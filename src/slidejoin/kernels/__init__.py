@@ -2,8 +2,9 @@
 
 Every kernel is declared with ``@kernel(signature)``: it releases the GIL, is compiled for exactly that
 signature and kept in a cache directory that only its owner can read (the cache files are pickles, so a
-shared temporary folder would let another user run code here). ``ready()`` loads or compiles all of them
-once per process and says so when a compilation is going to take a while.
+shared temporary folder would let another user run code here). ``ready()`` loads or compiles those that every
+join needs, once per process, and says so when a compilation is going to take a while. Those of an index that
+few joins use come when the first index of its kind is made: ``ready("sort_tree")``.
 
 Cost        a warm cache loads in well under a second; a cold one compiles in about ten seconds.
 """
@@ -40,8 +41,10 @@ MODULES = (
     "waiting", "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
 )  # fmt: skip
 
-_declared: list[tuple[Any, Any]] = []
-_ready = threading.Event()
+ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs")
+
+_declared: dict[str, list[tuple[Any, Any]]] = {}
+_loaded: frozenset[str] = frozenset()
 _lock = threading.Lock()
 
 
@@ -80,31 +83,42 @@ def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
             compiled: Kernel = numba.njit(nogil=True, cache=True)(function)
         finally:
             config.CACHE_DIR = before
-        _declared.append((compiled, signature))
+        _declared.setdefault(function.__module__, []).append((compiled, signature))
         return compiled
 
     return declare
 
 
-def ready(*, quiet: bool = False) -> None:
-    """Load every kernel from the cache, or compile those that are missing, saying so on stderr."""
-    if _ready.is_set():
+def ready(*modules: str, quiet: bool = False) -> None:
+    """Load kernels from the cache, or compile those that are missing, saying so on stderr.
+
+    ``modules`` are those of ``ON_DEMAND`` that are about to be used; without any, it is those of every join.
+    """
+    global _loaded  # noqa: PLW0603 - one set for the process, replaced whole so that reading needs no lock
+    wanted = modules or MODULES
+    if _loaded.issuperset(wanted):
         return
     with _lock:
-        if _ready.is_set():
-            return
-        for module in MODULES:
-            import_module(f"{__name__}.{module}")
-        if not config.DISABLE_JIT:
-            said = quiet
-            for compiled, signature in _declared:
-                if not said and not _cached(compiled):
-                    sys.stderr.write("slidejoin: compiling kernels, once for this machine (about 20 s) ...\n")
-                    sys.stderr.flush()
-                    said = True
-                compiled.compile(signature)
-                compiled.disable_compile()
-        _ready.set()
+        said = quiet
+        for module in wanted:
+            if module in _loaded:
+                continue
+            name = f"{__name__}.{module}"
+            import_module(name)
+            if not config.DISABLE_JIT:
+                for compiled, signature in _declared[name]:
+                    if not said and not _cached(compiled):
+                        _say(modules)
+                        said = True
+                    compiled.compile(signature)
+                    compiled.disable_compile()
+            _loaded |= {module}
+
+
+def _say(modules: tuple[str, ...]) -> None:
+    what, seconds = ("kernels", 20) if not modules else (f"kernels of {modules[-1]}", 10)
+    sys.stderr.write(f"slidejoin: compiling {what}, once for this machine (about {seconds} s) ...\n")
+    sys.stderr.flush()
 
 
 def _cached(compiled: Any) -> bool:

@@ -3,8 +3,9 @@
 import sys
 import time
 
-from slidejoin.kernels import cache_directory, ready
+from slidejoin.kernels import ON_DEMAND, cache_directory, ready
 
 began = time.perf_counter()
 ready()
+ready(*ON_DEMAND)
 sys.stdout.write(f"slidejoin: kernels ready in {time.perf_counter() - began:.1f} s ({cache_directory()})\n")

@@ -1,8 +1,9 @@
-"""How one side's rows are found: an index on one part of the condition, the rest checked on candidates.
+"""How one side's rows are found: an index on one part of the condition or on several, the rest checked on candidates.
 
-A branch of the condition may offer several ways in (an equality, a band, an inequality). Asked for ``auto``,
-the planner measures each on a sample of the first rows that meet, and takes the one that keeps the least of
-the window; what it does not cover is checked on the candidates.
+A branch of the condition may offer several ways in (an equality, a band, an inequality). Asked for ``auto``, the
+planner measures on a sample of the first rows that meet how much of the window each of them keeps, and all together.
+One that keeps next to nothing is searched alone, and what it does not cover is checked on its candidates. Otherwise an
+index that holds several keys takes them all: cell-runs if one of them is narrow, a sort-tree if each is wide.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from slidejoin.condition import AccessPath, Branch, Predicate
+from slidejoin.condition import AccessPath, Branch, EqualityPath, Predicate
 from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
 BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
+FEW = (
+    1 / 50_000
+)  # share of the window up to which candidates are so few that checking them costs less than more keys
+NARROW = (
+    1 / 8
+)  # share up to which walking through a key's cells costs less than a tree's blocks (bench/several.py)
+NARROW_INDEX, WIDE_INDEX = "cell_runs", "sort_tree"
 
 
 @dataclass(frozen=True)
@@ -64,24 +73,54 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     paths = [path for path in branch.paths(stored) if index == "auto" or path.kind in REGISTRY[index].kinds]
     if not paths:
         return Access(branch, stored, REGISTRY["scan"], None, "nothing in it can be indexed")
+    several = index != "auto" and REGISTRY[index].several
     if len(paths) == 1:
-        return Access(branch, stored, _index(index), paths[0], f"the only {paths[0].kind}")
-    kept = [selectivity(path, rows, probing) for path in paths]
-    best = min(range(len(paths)), key=kept.__getitem__)
-    measured = ", ".join(f"{path.bounds_text} {share:.2%}" for path, share in zip(paths, kept, strict=True))
+        path = branch.joint(paths) if several else paths[0]
+        return Access(branch, stored, _index(index), path, f"the only {paths[0].kind}")
+    samples = _sample(rows), _sample(probing)
+    held = [matched(path, *samples) for path in paths]
+    kept = [_share(one) for one in held]
+    order = sorted(range(len(paths)), key=kept.__getitem__)
+    best = order[0]
+    # Equalities taken together as a hash stand for the single ones; beside those they would be a key twice.
+    apart = [number for number in order if not isinstance(paths[number], EqualityPath)]
+    measured = ", ".join(
+        f"{path.bounds_text} {_percent(share)}" for path, share in zip(paths, kept, strict=True)
+    )
+    if (index == "auto" and kept[best] > FEW and len(apart) > 1) or several:
+        joint = branch.joint([paths[number] for number in apart])
+        together = _share(np.logical_and.reduce([held[number] for number in apart]))
+        if several:
+            return Access(branch, stored, _index(index), joint, f"together {_percent(together)}: {measured}")
+        narrow = kept[apart[0]] <= NARROW
+        why = "the first key is narrow" if narrow else "each alone keeps much of the window"
+        chosen = REGISTRY[NARROW_INDEX if narrow else WIDE_INDEX]
+        return Access(branch, stored, chosen, joint, f"{why}, together {_percent(together)}: {measured}")
     return Access(branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}")
 
 
-def selectivity(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> float:
-    """The share of the stored rows that a probing row finds through this path, on samples of both."""
-    keys = path.keys(_sample(rows))
-    values = np.sort(keys.values if keys.valid is None else keys.values[keys.valid])
-    sample = _sample(probing)
-    found = path.intervals(sample)
-    starts = np.searchsorted(values, found.lo)
-    ends = np.searchsorted(values, found.hi, side="right")
-    found_pairs = int(np.maximum(ends - starts, 0).sum())
-    return found_pairs / max(1, len(keys.values) * int(sample.num_rows))
+def matched(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Which stored row each probing row finds through this path: ``[probing, stored]``."""
+    keys = path.keys(rows)
+    found = path.intervals(probing)
+    inside = (keys.values >= found.lo[:, None]) & (keys.values <= found.hi[:, None])
+    if keys.valid is not None:
+        inside &= keys.valid
+    if found.rows is None:
+        return inside
+    out = np.zeros((probing.num_rows, rows.num_rows), dtype=bool)
+    if len(found.rows):
+        begins = np.flatnonzero(np.diff(found.rows, prepend=-1))  # a row's intervals stand side by side
+        out[found.rows[begins]] = np.logical_or.reduceat(inside, begins, axis=0)
+    return out
+
+
+def _share(inside: NDArray[np.bool_]) -> float:
+    return float(np.count_nonzero(inside)) / max(1, inside.size)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2%}" if share >= 0.0001 or share == 0 else f"{100 * share:.1g}%"
 
 
 def _index(index: str) -> type[Index]:

@@ -1,0 +1,352 @@
+"""Several inequalities at once: our indexes for them, SPO-Join as in the paper, its alternatives, and the peers.
+
+``python -m bench.several`` takes about five minutes and writes results/several.json. ``--quick`` takes about half a
+minute, on smaller sizes; ``--only band`` measures one section. Both write files of other names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from bench import report
+from bench.queries import Query
+from bench.report import Figure, Section, middle
+from bench.stage import Stage, StageError, alone
+from bench.workloads import SEED
+
+Say = Callable[[str], None]
+OURS, PEERS = "bench.several_contenders:Ours", "bench.several_contenders"
+ENV = {"POLARS_MAX_THREADS": "2"}
+RHO = 0.9999  # of distance and fare: a metered tariff with little noise
+TIMES = 1e6
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contender on a query, and how many batches a side it joins in a turn."""
+
+    name: str
+    target: str
+    query: Query
+    batches: int
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+
+def ours(name: str, query: Query, batches: int, index: str = "auto") -> Entry:
+    return Entry(name, OURS, query, batches, (("index", index),))
+
+
+def contest(say: Say, field: Sequence[Entry], rounds: int) -> dict[str, Any]:
+    """Every contender in its own process, taking turns; the pairs of common batches must be the same."""
+    turns: dict[str, list[dict[str, Any]]] = {entry.name: [] for entry in field}
+    setups: dict[str, Any] = {}
+    with ExitStack() as open_stages:
+        stages = {}
+        for entry in field:
+            say(f"filling the windows of {entry.name}")
+            stage = Stage(entry.target, env=ENV, workload=asdict(entry.query), **dict(entry.arguments))
+            stages[entry.name] = open_stages.enter_context(stage)
+            setups[entry.name] = {"fill_seconds": stage.call("fill")}
+        for number in range(rounds + 1):
+            for entry in field:
+                say(f"{'warming up' if number == 0 else f'round {number} of {rounds}'}: {entry.name}")
+                turns[entry.name].append(stages[entry.name].call("turn", batches=entry.batches))
+        for entry in field:
+            setups[entry.name] |= stages[entry.name].call("setup")
+    first = field[0]
+    for other in field[1:]:
+        if other.query != first.query:
+            continue
+        both = [[p for turn in turns[entry.name] for p in turn["prints"]] for entry in (first, other)]
+        common = min(map(len, both))
+        if both[0][:common] != both[1][:common]:
+            raise RuntimeError(
+                f"{other.name} and {first.name} found different pairs in the timed batches; expected the same; no "
+                "figure is worth reporting before that is settled"
+            )
+    detail = {}
+    for entry in field:
+        _, *taken = turns[entry.name]
+        rows = sum(turn["rows"] for turn in taken)
+        detail[entry.name] = {
+            **asdict(entry.query),
+            "condition": entry.query.condition,
+            "batches_a_side_per_round": entry.batches,
+            "rounds": [turn["rows_per_second"] for turn in taken],
+            "rows_per_second": median(turn["rows_per_second"] for turn in taken),
+            "matches_per_row": sum(turn["pairs"] for turn in taken) / rows,
+            **setups[entry.name],
+        }
+    return detail
+
+
+def rate(detail: dict[str, Any], key: str, name: str, what: str) -> Figure:
+    value, spread = middle(detail[name]["rounds"])
+    return Figure(key, what, value, "rows/s", spread=spread)
+
+
+def ratio(
+    detail: dict[str, Any], key: str, above: str, below: str, what: str, goal: float | None = None
+) -> Figure:
+    """Of rounds next to each other, so that a drift of the machine hits both."""
+    pairs = zip(detail[above]["rounds"], detail[below]["rounds"], strict=True)
+    value, spread = middle([a / b for a, b in pairs])
+    return Figure(key, what, value, "x", goal, spread=spread)
+
+
+def band(say: Say, *, quick: bool) -> Section:
+    """The two-dimensional band of seeds 001 and 004."""
+    window = 1 << (16 if quick else 20)
+    query = Query("band", window=window, batch=1 << (13 if quick else 15))
+    field = [
+        ours("slidejoin", query, 16),
+        ours("slidejoin, one index and a filter", query, 1, "bi_sort"),
+        Entry("Polars", f"{PEERS}:Polars", query, 1),
+        Entry("DuckDB", f"{PEERS}:DuckDB", query, 1),
+    ]
+    detail = contest(say, field, 2)
+    at = f"band in two dimensions, w = {window:,}"
+    figures = [rate(detail, f"band.{e.name}", e.name, f"{at}: {e.name}") for e in field]
+    fastest = max(("Polars", "DuckDB"), key=lambda name: detail[name]["rows_per_second"])
+    goals = (None, None) if quick else (20.0, 5.0)
+    figures.append(
+        ratio(detail, "band.vs_peer", "slidejoin", fastest, f"{at}: against {fastest}, 2 threads", goals[0])
+    )
+    figures.append(
+        ratio(
+            detail,
+            "band.vs_filter",
+            "slidejoin",
+            field[1].name,
+            f"{at}: against one index and a filter",
+            goals[1],
+        )
+    )
+    return Section(figures, detail)
+
+
+def q3(say: Say, *, quick: bool) -> Section:
+    """Q3 on keys that run together: each inequality keeps half of the window, both next to nothing."""
+    figures, detail = [], {}
+    for window in (20_000,) if quick else (100_000, 1_000_000):
+        query = Query("q3", window, batch=4096, correlation=RHO, slide=window // 10)
+        large = window > 200_000
+        field = [
+            ours("slidejoin", query, 4 if large else 16),
+            ours("SPO-Join as in the paper", query, 1, "paper:spo_join"),
+            ours("one index and a filter", Query(**{**asdict(query), "batch": 512}), 1, "bi_sort"),
+            Entry("Polars", f"{PEERS}:Polars", query, 1),
+            Entry("DuckDB", f"{PEERS}:DuckDB", query, 1),
+        ]
+        if large:
+            field.pop(
+                2
+            )  # half a million candidates a row are checked one by one: minutes for a few hundred rows
+        found = contest(say, field, 2)
+        detail[str(window)] = found
+        at = f"Q3, w = {window:,}"
+        figures += [rate(found, f"q3.{window}.{e.name}", e.name, f"{at}: {e.name}") for e in field]
+        figures += [
+            ratio(
+                found,
+                f"q3.{window}.vs.{e.name}",
+                "slidejoin",
+                e.name,
+                f"{at}: against {e.name}",
+                10.0 if e is field[1] and not quick else None,
+            )
+            for e in field[1:]
+        ]
+    return Section(figures, detail)
+
+
+def parts(say: Say, *, quick: bool) -> Section:
+    """The parts of SPO-Join against what the paper compares them with."""
+    figures, detail = [], {}
+    for window in (20_000,) if quick else (100_000, 1_000_000):
+        say(f"parts of SPO-Join at w = {window:,}")
+        probes = 256 if window < 200_000 else 64
+        found = alone(
+            "bench.several_parts:probing",
+            window=window,
+            correlation=RHO,
+            probes=probes,
+            rounds=2 if quick else 5,
+        )
+        detail[str(window)] = found
+        times = found["microseconds"]
+        at = f"w = {window:,}"
+        for key, fast, slow, what, goal in (
+            ("po_vs_css", "po_join", "css_hash", "PO-Join against CSS-trees and hash sets", 10.0),
+            ("po_vs_css_bits", "po_join", "css_bits", "PO-Join against CSS-trees and bit arrays", None),
+            ("bits_vs_hash", "bits", "hash", "mutable part, bit arrays against hash sets", 5.0),
+        ):
+            value, spread = middle([b / a for a, b in zip(times[fast], times[slow], strict=True)])
+            figures.append(
+                Figure(
+                    f"parts.{window}.{key}",
+                    f"{what}, {at}",
+                    value,
+                    "x",
+                    None if quick else goal,
+                    spread=spread,
+                )
+            )
+    return Section(figures, detail)
+
+
+def q1(say: Say, *, quick: bool) -> Section:
+    """Q1 on keys that have nothing to do with each other: a quarter of the window matches every row."""
+    window = 20_000 if quick else 200_000
+    query = Query("q1", window, batch=512, slide=window // 10)
+    turns = []
+    with Stage(OURS, workload=asdict(query), index="auto") as stage:
+        say("Q1: filling the windows")
+        stage.call("fill")
+        for number in range(4):
+            say(f"Q1: round {number}")
+            turns.append(stage.call("counted", batches=1, build=True))
+        setup = stage.call("setup")
+    taken = turns[1:]
+    built, built_spread = middle([turn["pairs"] / turn["building_seconds"] for turn in taken])
+    times, times_spread = middle(
+        [(turn["seconds"] + turn["building_seconds"]) / turn["seconds"] for turn in taken]
+    )
+    share = sum(turn["pairs"] for turn in taken) / sum(turn["rows"] for turn in taken) / window
+    goals = (None, None) if quick else (20.0, 10.0)
+    return Section(
+        [
+            Figure("q1.built", f"Q1, w = {window:,}: row numbers of both sides, 1 thread", built / TIMES, "M rows/s",
+                   goals[0], spread=(built_spread[0] / TIMES, built_spread[1] / TIMES)),
+            Figure("q1.count", f"Q1, w = {window:,}: counting against building rows", times, "x", goals[1],
+                   spread=times_spread),
+        ],
+        {**asdict(query), "share_of_the_window": share, "turns": [_short(turn) for turn in taken], **setup},
+    )  # fmt: skip
+
+
+def metering(say: Say, *, quick: bool) -> Section:
+    """How long a push waits while SPO-Join merges."""
+    window = 20_000 if quick else 100_000
+    query = Query("q3", window, batch=128, correlation=RHO, slide=window // 10)
+    with Stage(OURS, workload=asdict(query), index="spo_join") as stage:
+        say("merging by the meter: filling the windows")
+        stage.call("fill")
+        stage.call("counted", batches=20)
+        say("merging by the meter")
+        # Rows enough for a whole merge and more: of each side's mutable part, which has 16,384 rows.
+        turn = stage.call("counted", batches=40 if quick else 300)
+    waits = np.array(turn["pushes"]) * 1e3
+    p50, p99 = (float(np.percentile(waits, p)) for p in (50, 99))
+    return Section(
+        [
+            Figure("merge.p50", f"SPO-Join, batches of 128, w = {window:,}: a push, median", p50, "ms"),
+            Figure("merge.p99", f"SPO-Join, batches of 128, w = {window:,}: a push, p99", p99, "ms"),
+            Figure("merge.ratio", "SPO-Join while it merges: p99 against the median", p99 / p50, "x",
+                   None if quick else 3.0, at_most=True),
+        ],
+        {**asdict(query), "milliseconds": {str(p): float(np.percentile(waits, p)) for p in (1, 50, 90, 99, 100)}},
+    )  # fmt: skip
+
+
+def growth(say: Say, *, quick: bool) -> Section:
+    """Insertion and memory against the window, as in Figures 12 and 13 of seed 002."""
+    windows = (1 << 15, 1 << 16) if quick else (1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21)
+    found: dict[str, list[Any]] = {}
+    for name in ("bplus_tree", "spo_join", "sort_tree", "cell_runs"):
+        found[name] = []
+        for window in windows:
+            say(f"growing windows: {name}, {window:,}")
+            found[name].append(
+                alone("bench.several_parts:growing", name=name, window=window, rows=window // 10)
+            )
+    largest = f"w = {windows[-1]:,}"
+    figures = []
+    for name, points in found.items():
+        last = points[-1]
+        figures.append(
+            Figure(f"insert.{name}", f"insertion, {largest}: {name}", last["nanoseconds_per_row"], "ns/row")
+        )
+        figures.append(
+            Figure(f"memory.{name}", f"memory, {largest}: {name}", last["bytes_per_row"], "bytes/row")
+        )
+    return Section(figures, {"points": found})
+
+
+def three(say: Say, *, quick: bool) -> Section:
+    """A third predicate that changes nothing about the result."""
+    window = 20_000 if quick else 100_000
+    fields = []
+    for kind, name in (("q3", "two predicates"), ("q3 and one more", "three predicates")):
+        query = Query(kind, window, batch=4096, correlation=RHO, slide=window // 10)
+        fields.append(ours(name, query, 12))
+    detail = contest(say, fields, 3)
+    what = f"Q3, w = {window:,}: three predicates against two on the same output"
+    return Section(
+        [ratio(detail, "three.ratio", "three predicates", "two predicates", what, None if quick else 1.0)],
+        detail,
+    )
+
+
+def _short(turn: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in turn.items() if key != "pushes"}
+
+
+SECTIONS = {
+    "band": band, "q3": q3, "parts": parts, "q1": q1, "metering": metering, "growth": growth, "three": three,
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.several", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller sizes and fewer rounds: about half a minute"
+    )
+    parser.add_argument(
+        "--only", choices=SECTIONS, action="append", help="only this section (may be repeated)"
+    )
+    asked = parser.parse_args(arguments)
+    chosen = [name for name in SECTIONS if not asked.only or name in asked.only]
+    console = Console()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    measured = report.commit()
+    report.say_where(console, load)
+    start = perf_counter()
+    sections = {}
+    with console.status("starting") as status:
+        for name in chosen:
+            sections[name] = SECTIONS[name](status.update, quick=asked.quick)
+            took = perf_counter() - start
+            console.print(report.table(sections[name].figures, f"{name} ({took:.0f} s so far)"))
+    parts_of_name = ["several", *(asked.only or []), *(["quick"] if asked.quick else [])]
+    path = report.write(
+        "-".join(parts_of_name), sections, seed=SEED, quick=asked.quick, seconds=perf_counter() - start, load=load,
+        measured=measured,
+    )  # fmt: skip
+    goals = [figure for section in sections.values() for figure in section.figures if figure.goal is not None]
+    met = sum(bool(figure.met) for figure in goals)
+    console.print(
+        f"{met} of {len(goals)} goals met in {perf_counter() - start:.0f} s; written to {path.name}"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing was written")
+    except StageError as error:
+        sys.exit(str(error))

@@ -1,0 +1,311 @@
+"""Cell-runs: several keys at once, the first of which is narrow: a band or an equality.
+
+Design      runs with logarithmic merging, each sorted by the cell of the first key, and within a cell by the second.
+            Cells are quantiles of the first key; in each that a probe meets, the second key's stretch is bisected and
+            looked through for the first key's bounds and those of further keys. A cell that lies wholly within the
+            first key's bounds (with an equality, the cell of one key) answers with the stretch itself. More cells make
+            more bisections, fewer make more rows to look through in the two cells at the interval's ends: how wide the
+            intervals of both keys are is learnt from the probes, and new runs are cut so that the two cost the same.
+Invariants  the rows of a cell are in the order of the second key; ``least`` and ``most`` bound the first keys of a
+            cell; runs get shorter.
+Cost        insert O(log n) amortised a row; probe O(log(cell)) for each cell that the interval meets and run, and the
+            rows that are looked through, about twice those that match.
+Reference   none of the seeds: 001 and 004 measure the two-dimensional band with nested loops, 002 with bit arrays.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slidejoin import kernels
+from slidejoin.index.merging import GROWTH, Merging
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.sort_tree import at_least_two, by_first_key
+from slidejoin.kernels.cell_runs import (
+    PADDING,
+    TASKS,
+    fill_cells,
+    look_through,
+    measure_cells,
+    meet_cells,
+    merge_cells,
+    search_cells,
+)
+from slidejoin.kernels.order import sort_order
+from slidejoin.kernels.search import bisect_all
+from slidejoin.pools import ALONE, Crew
+
+ROWS_PER_CELL = 8  # the fewest worth a cell: a bisection costs about as much as looking at so many
+MOST_CELLS = 1 << 16
+SAMPLE = 4096  # rows that quantiles are taken from
+LOOKED = 2  # rows looked through in the time of half a bisection
+WATCHED = 64  # probes that the widths of intervals are learnt from
+EVERY = 32  # batches of probes between two looks
+ROOM = 1 << 14  # ranges found at a time
+DENSE = 32  # rows for each probe up to which nearly every cache line of a run is going to be met
+STALE = 3  # times too few or too many cells before new ones are cut
+
+
+class Columns(NamedTuple):
+    """The rows of a run, by cell and second key."""
+
+    offsets: Int32s
+    firsts: Int64s
+    seconds: Int64s
+    others: Int64s
+    ids: Int32s
+
+    @staticmethod
+    def of(rows: int, cells: int, others: int) -> Columns:
+        """Room for so many rows."""
+        firsts, seconds = np.empty(rows + PADDING, dtype=np.int64), np.empty(rows + PADDING, dtype=np.int64)
+        firsts[rows:] = seconds[rows:] = 0
+        return Columns(
+            np.empty(cells + 1, dtype=np.int32),
+            firsts,
+            seconds,
+            np.empty((rows, others), dtype=np.int64),
+            np.empty(rows, dtype=np.int32),
+        )
+
+
+class CellRun:
+    """A run: rows by cell and second key. ``firsts`` and ``seconds`` are padded for the kernels."""
+
+    def __init__(self, splitters: Int64s, columns: Columns) -> None:
+        self.splitters, self.columns = splitters, columns
+        cells = len(columns.offsets) - 1
+        self.least: Int64s = np.empty(cells, dtype=np.int64)
+        self.most: Int64s = np.empty(cells, dtype=np.int64)
+        measure_cells(columns.offsets, columns.firsts, self.least, self.most)
+        self.longest = int(np.diff(columns.offsets).max())
+
+    @staticmethod
+    def cut(firsts: Int64s, seconds: Int64s, others: Int64s, ids: Int32s, splitters: Int64s) -> CellRun:
+        """From rows in the order of the second key."""
+        cells = np.empty(len(ids), dtype=np.int32)
+        bisect_all(splitters, firsts, cells)
+        out = Columns.of(len(ids), len(splitters) + 1, others.shape[1])
+        fill_cells(cells, firsts, seconds, others, ids, *out)
+        return CellRun(splitters, out)
+
+    def recut(self, splitters: Int64s) -> CellRun:
+        """The same rows in other cells."""
+        if splitters is self.splitters:
+            return self
+        held = self.columns
+        seconds, order = sort_order(held.seconds[: self.rows])
+        return CellRun.cut(held.firsts[order], seconds, held.others[order], held.ids[order], splitters)
+
+    def merged(self, other: CellRun) -> CellRun:
+        """Both as one, in the cells of this."""
+        other = other.recut(self.splitters)
+        out = Columns.of(self.rows + other.rows, self.cells, self.columns.others.shape[1])
+        merge_cells(*self.columns, *other.columns, *out)
+        return CellRun(self.splitters, out)
+
+    def without(self, first: int, shift: int = 0) -> CellRun | None:
+        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none."""
+        held = self.columns
+        kept = np.flatnonzero(held.ids >= first)
+        if len(kept) == 0:
+            return None
+        out = Columns.of(len(kept), self.cells, held.others.shape[1])
+        out.offsets[:] = np.searchsorted(kept, held.offsets)
+        out.firsts[: len(kept)], out.seconds[: len(kept)] = held.firsts[kept], held.seconds[kept]
+        out.others[:], out.ids[:] = held.others[kept], held.ids[kept] - np.int32(shift)
+        return CellRun(self.splitters, out)
+
+    def probe(self, probes: Probes) -> list[Ranges]:
+        held, lows, highs = self.columns, probes.lows, probes.highs
+        room = max(ROOM, self.longest // 2 + 7)
+        rows, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
+        numbers, cells, places = (
+            np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3)
+        )  # searched four at a time
+        last = np.empty(1, dtype=np.int32)
+        found: list[Ranges] = []
+        dense = DENSE * len(probes) > self.rows
+        at, cell = 0, -1
+        while at < len(probes):
+            at, cell = meet_cells(
+                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, lows, highs, dense,
+                at, cell, numbers[:TASKS], cells[:TASKS], last,
+            )  # fmt: skip
+            count = int(last[0])
+            search_cells(held.offsets, held.seconds, lows, numbers, cells, count, self.longest, places)
+            task = 0
+            while task < count:
+                task, kept, pairs = look_through(
+                    held.offsets, self.least, self.most, held.firsts, held.seconds, held.others, lows, highs,
+                    probes.rows, numbers, cells, places, task, count, rows, starts, ends,
+                )  # fmt: skip
+                if kept > 1:
+                    answer = (rows[1:kept].copy(), starts[1:kept].copy(), ends[1:kept].copy())
+                    found.append(Ranges(*answer, held.ids, pairs))
+        return found
+
+    def widths(self, lows: Int64s, highs: Int64s) -> tuple[float, float]:
+        """The shares of the rows that lie between the bounds of either key, on average: estimates.
+
+        That of the first key is interpolated within cells, that of the second taken from the longest cell alone.
+        """
+        first = self._share_below(highs[:, 0]) - self._share_below(lows[:, 0])
+        offsets = self.columns.offsets
+        cell = int(np.argmax(np.diff(offsets)))
+        seconds = self.columns.seconds[offsets[cell] : offsets[cell + 1]]
+        ends = np.searchsorted(seconds, highs[:, 1], side="right")
+        second = (ends - np.searchsorted(seconds, lows[:, 1])) / len(seconds)
+        return float(np.maximum(first, 0).mean()), float(np.maximum(second, 0).mean())
+
+    def _share_below(self, keys: Int64s) -> NDArray[np.float64]:
+        cells = np.searchsorted(self.splitters, keys)
+        least, most = self.least[cells].astype(np.float64), self.most[cells].astype(np.float64)
+        inside = np.clip((keys.astype(np.float64) - least) / np.maximum(most - least, 1.0), 0.0, 1.0)
+        begin, end = self.columns.offsets[cells], self.columns.offsets[cells + 1]
+        share: NDArray[np.float64] = (begin + inside * (end - begin)) / self.rows
+        return share
+
+    @property
+    def ids(self) -> Int32s:
+        return self.columns.ids
+
+    @property
+    def rows(self) -> int:
+        return len(self.columns.ids)
+
+    @property
+    def cells(self) -> int:
+        return len(self.least)
+
+    @property
+    def nbytes(self) -> int:
+        held = (self.splitters, self.least, self.most, *self.columns)
+        return sum(array.nbytes for array in held)
+
+    def check(self) -> None:
+        offsets, firsts, seconds, _, _ = self.columns
+        assert offsets[0] == 0, "cells begin at nought"
+        assert offsets[-1] == self.rows, "every row is in a cell"
+        assert len(firsts) == len(seconds) == self.rows + PADDING, "keys are padded"
+        assert bool(np.all(self.splitters[1:] > self.splitters[:-1])), "splitters ascend and are distinct"
+        bounds = [-(2**63) - 1, *self.splitters.tolist(), 2**63 - 1]
+        for cell in range(self.cells):
+            here = slice(offsets[cell], offsets[cell + 1])
+            assert bool(np.all(np.diff(seconds[here].astype(object)) >= 0)), "a cell is in order"
+            if offsets[cell] < offsets[cell + 1]:
+                least, most = int(firsts[here].min()), int(firsts[here].max())
+                assert (self.least[cell], self.most[cell]) == (least, most), "bounds are exact"
+                assert bounds[cell] < least, "first keys are above the splitter before"
+                assert most <= bounds[cell + 1], "first keys are not above their own splitter"
+
+
+class CellRuns(InTurn):
+    name: ClassVar[str] = "cell_runs"
+    by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = True
+    kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
+    rows_per_cell: ClassVar[int] = ROWS_PER_CELL
+    growth: ClassVar[int] = GROWTH
+
+    def __init__(self) -> None:
+        kernels.ready("cell_runs")
+        self._runs = Merging(self._merged, self.growth)
+        self._shape = 1.0  # how much wider, in rows, the second key's intervals are than the first's
+        self._batches = 0  # of probes
+
+    @staticmethod
+    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+        keys = at_least_two(keys)
+        _, order = sort_order(np.ascontiguousarray(keys[:, 1]))
+        return Entries(keys[order], ids[order])
+
+    @staticmethod
+    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
+        del hint  # entries are in the order of the second key
+        lows, highs = at_least_two(lows), at_least_two(highs)
+        order = by_first_key(lows, highs, None)
+        return Probes(order if rows is None else rows[order], lows[order], highs[order])
+
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # merging goes from cell to cell
+        keys, ids = entries
+        if len(ids) == 0:
+            return
+        longest = self._runs.runs[0] if self._runs.runs else None
+        # Cells of the longest run, if there are not many more of them than rows: then merging need not cut anew.
+        if longest is not None and longest.cells <= 2 * len(ids) and not self._stale(longest, longest.rows):
+            splitters = longest.splitters
+        else:
+            splitters = quantiles(keys[:, 0], self._wanted(len(ids)))
+        firsts, seconds, others = map(np.ascontiguousarray, (keys[:, 0], keys[:, 1], keys[:, 2:]))
+        self._runs.insert(CellRun.cut(firsts, seconds, others, ids, splitters))
+
+    def _wanted(self, rows: int) -> int:
+        """How many cells a run of so many rows should have."""
+        cells = (rows * self._shape / LOOKED) ** 0.5
+        return int(max(1, min(cells, rows // self.rows_per_cell, MOST_CELLS)))
+
+    def _stale(self, run: CellRun, rows: int) -> bool:
+        wanted = self._wanted(rows)
+        return run.cells * STALE < wanted or (run.cells > STALE * wanted and wanted * STALE < rows)
+
+    def _merged(self, older: CellRun, younger: CellRun) -> CellRun:
+        if older.rows < younger.rows:
+            older, younger = younger, older
+        rows = older.rows + younger.rows
+        if self._stale(older, rows):
+            firsts = np.concatenate([run.columns.firsts[: run.rows] for run in (older, younger)])
+            splitters = quantiles(firsts, self._wanted(rows))
+            if len(splitters) != len(older.splitters):  # few distinct keys make no more cells
+                older = older.recut(splitters)
+        return older.merged(younger)
+
+    def probe(self, probes: Probes) -> list[Ranges]:
+        runs = self._runs.runs
+        if len(probes) == 0 or not runs:
+            return []
+        if self._batches % EVERY == 0:
+            some = slice(None, None, len(probes) // WATCHED + 1)
+            first, second = runs[0].widths(probes.lows[some], probes.highs[some])
+            least = 0.5 / runs[0].rows  # estimates of less are none
+            self._shape = max(second, least) / max(first, least)
+        self._batches += 1
+        return [ranges for run in runs for ranges in run.probe(probes)]
+
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._runs.keep(lambda run: run.without(first, shift))
+
+    def merge(self, crew: Crew = ALONE) -> None:
+        del crew  # merging goes from cell to cell
+        self._runs.merge()
+
+    def successor(self) -> CellRuns:
+        new = type(self)()
+        new._shape = self._shape  # noqa: SLF001 - of its own kind
+        return new
+
+    def check(self) -> None:
+        self._runs.check()
+
+    @property
+    def entries(self) -> int:
+        return self._runs.entries
+
+    @property
+    def nbytes(self) -> int:
+        return self._runs.nbytes
+
+
+def quantiles(keys: Int64s, cells: int) -> Int64s:
+    """Distinct splitters that cut the keys into about so many cells of equal size."""
+    if cells < 2:
+        return np.empty(0, dtype=np.int64)
+    sample = keys[:: max(1, len(keys) // max(SAMPLE, 4 * cells))]
+    ascending = np.sort(sample)
+    places = (np.arange(1, cells) * len(ascending)) // cells
+    splitters = np.unique(ascending[np.minimum(places, len(ascending) - 1)])
+    return splitters[splitters < ascending[-1]] if len(splitters) else splitters

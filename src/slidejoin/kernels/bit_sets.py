@@ -1,0 +1,105 @@
+"""Sets of row ids as bits: filled from trees or lists, combined word by word, listed by their lowest bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slidejoin.kernels import I32, I64, OUT_I32, config, kernel, types
+from slidejoin.kernels.bplus_tree import NO_LEAF, TREE, count_below, count_up_to, find_first
+
+U = np.uint64
+ZERO, ONE, SIX, WORD = U(0), U(1), U(6), U(63)
+LEAF = U(4)  # the place of the leaf width in a tree's state
+
+SETS = types.Array(types.uint64, 2, "C")  # a set a row
+SETS_OF_SEVERAL = types.Array(types.uint64, 3, "C", readonly=True)
+
+if config.DISABLE_JIT:
+
+    def lowest_bit(word: Any) -> Any:
+        """The place of the lowest set bit of a word that is not zero."""
+        return U((int(word) & -int(word)).bit_length() - 1)
+
+else:
+    import numba.core.cgutils
+    from llvmlite import ir
+    from numba.extending import intrinsic
+
+    cgutils: Any = numba.core.cgutils
+
+    @intrinsic
+    def lowest_bit(_context, word):  # type: ignore[no-untyped-def]
+        """The place of the lowest set bit of a word that is not zero: one instruction."""
+
+        def generate(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+            kind, flag = ir.IntType(64), ir.IntType(1)
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(kind, [kind, flag]), "llvm.cttz.i64"
+            )
+            return builder.call(function, [arguments[0], flag(1)])  # the word is never zero
+
+        return types.uint64(word), generate
+
+
+@kernel(types.void(TREE, I64, I64, types.int64, SETS))
+def mark_tree(tree, lows, highs, base, sets):  # type: ignore[no-untyped-def]
+    """``sets[i]`` gets the bits ``id - base`` of the keys within ``[lows[i], highs[i]]``.
+
+    Only the leaves at both ends are searched; those between are taken as they lie.
+    """
+    width = tree.state[LEAF]
+    for i in range(len(lows)):
+        low = lows[i]
+        high = highs[i]
+        if low > high:
+            continue
+        leaf = find_first(tree, low)
+        while True:
+            first = leaf * width
+            size = U(tree.sizes[leaf])
+            slot = ZERO
+            end = size
+            if size > ZERO:
+                if tree.keys[first] < low:
+                    slot = count_below(tree.keys, first, size, low)
+                if tree.keys[first + size - ONE] > high:
+                    end = count_up_to(tree.keys, first, size, high)
+            for place in range(first + slot, first + end):
+                bit = U(tree.ids[U(place)] - base)
+                sets[i, bit >> SIX] |= ONE << (bit & WORD)
+            if end < size or tree.nexts[leaf] == NO_LEAF:
+                break
+            leaf = U(tree.nexts[leaf])
+
+
+@kernel(types.void(I32, I32, I32, types.int64, SETS))
+def mark_slices(ids, starts, ends, base, sets):  # type: ignore[no-untyped-def]
+    """``sets[i]`` gets the bits ``id - base`` of ``ids[starts[i]:ends[i]]``."""
+    for i in range(len(starts)):
+        for place in range(U(starts[i]), U(max(starts[i], ends[i]))):
+            bit = U(ids[U(place)] - base)
+            sets[i, bit >> SIX] |= ONE << (bit & WORD)
+
+
+@kernel(types.int64(SETS_OF_SEVERAL, types.int64, OUT_I32, OUT_I32))
+def list_common(several, base, out_ids, out_ends):  # type: ignore[no-untyped-def]
+    """The ids whose bits are in ``several[j][i]`` for every j; set i's end at ``out_ends[i]``. Returns how many.
+
+    ``out_ids`` must have room for all the bits of the sets.
+    """
+    kinds, count, words = several.shape
+    at = ZERO
+    for i in range(count):
+        for w in range(words):
+            word = several[0, i, w]
+            for j in range(1, kinds):
+                word &= several[j, i, w]
+            first = base + 64 * w
+            while word != ZERO:
+                out_ids[at] = first + np.int64(lowest_bit(word))
+                at += ONE
+                word &= word - ONE
+        out_ends[i] = at
+    return np.int64(at)
