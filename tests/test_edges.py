@@ -929,3 +929,53 @@ def test_few_large_rows_are_let_go(window: Any) -> None:
         rows = stats.left.state_rows + stats.right.state_rows
         assert stats.state_bytes <= 1.5 * rows * (len(text) + 16) + 16 * rows + (16 << 20)
     join.check()
+
+
+def test_an_empty_dict_tells_no_types() -> None:
+    join = sj.Join("l.x = r.x", window=sj.Rows(10))
+    assert join.push(left={"x": [1, 2]}, right={"x": []}).num_rows == 0
+    assert join.push(right={"x": [2, 3]}).num_rows == 1
+    assert join.push(right={"x": []}).num_rows == 0
+    with pytest.raises(sj.SchemaError):
+        join.push(right={"y": []})
+    join.check()
+
+
+def test_a_join_forked_in_the_middle_of_a_call_is_refused() -> None:
+    """The thread that made the call is not there in the child: waiting for it would be waiting for ever."""
+    script = """
+        import os, sys, threading
+        import slidejoin as sj
+        join = sj.Join("l.x = r.x", window=sj.Rows(10))
+        join.push(left={"x": [1]})
+        inside, leave = threading.Event(), threading.Event()
+        def call():
+            with join._lock:
+                inside.set()
+                leave.wait(20)
+        thread = threading.Thread(target=call)
+        thread.start()
+        inside.wait(20)
+        child = os.fork()
+        if child == 0:
+            try:
+                join.push(left={"x": [1]})
+            except sj.StateError as error:
+                os._exit(0 if "forked" in str(error) else 3)
+            os._exit(4)
+        leave.set()
+        thread.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if join.push(right={"x": [1]}).num_rows == 1 else 5)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from slidejoin import kernels
 from slidejoin.condition import parse
 from slidejoin.errors import LateRowError, SchemaError, StateError
 from slidejoin.flow import REGISTRY as FLOWS
-from slidejoin.intake import gatherable, held_schema, same_schema
+from slidejoin.intake import gatherable, held_schema, same_schema, typed
 from slidejoin.matches import Matches, Output
 from slidejoin.plan import require
 from slidejoin.pools import Crew
@@ -82,6 +82,12 @@ class Engine:
 
     def push(self, batches: Batches) -> Matches:
         """Rows have arrived."""
+        left, right = batches
+        known = self.books.schemas
+        batches = (
+            None if left is None else typed(left, known[0]),
+            None if right is None else typed(right, known[1]),
+        )
         growing = (batches[0] is not None, batches[1] is not None)
         return self._attempt("push", lambda books, step: self._take_in(books, batches, step), growing)
 

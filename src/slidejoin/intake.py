@@ -72,6 +72,15 @@ def late_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table
     return pa.Table.from_batches(batches, held_schema(schema)).cast(schema)
 
 
+def typed(batch: pa.RecordBatch, known: pa.Schema | None) -> pa.RecordBatch | None:
+    """No rows in columns of no type (``{"x": []}``) tell nothing of the types: they are the known ones, if any."""
+    if batch.num_rows or pa.null() not in batch.schema.types:
+        return batch
+    if known is None:
+        return None
+    return one_batch(known.empty_table()) if batch.schema.names == known.names else batch
+
+
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
     """Refuse a batch whose columns differ from those pushed before."""
     now = batch.schema

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from os import PathLike
-from threading import RLock
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from slidejoin.matches import Matches
 from slidejoin.settings import Settings
 from slidejoin.stats import Counters
 from slidejoin.tuning import Tuning
+from slidejoin.turns import Turns
 from slidejoin.window.spec import Window
 
 
@@ -46,7 +46,7 @@ class Join:
         suffixes: tuple[str, str] = ("_l", "_r"),
         tuning: Tuning | None = None,
     ) -> None:
-        self._lock = RLock()  # calls from several threads take turns; rows arrive in the order of the calls
+        self._lock = Turns()  # rows arrive in the order of the calls
         self._engine = Engine(
             Settings.checked(
                 condition, window, how, lateness, late, order, index, flow, threads, aliases, suffixes, tuning
@@ -127,7 +127,7 @@ class Join:
     ) -> Join:
         """The join of a snapshot; ``condition``, if given, must be the one that it was saved with."""
         join = cls.__new__(cls)
-        join._lock = RLock()  # noqa: SLF001 - its own
+        join._lock = Turns()  # noqa: SLF001 - its own
         join._engine = snapshot.load(path, condition=condition, threads=threads)  # noqa: SLF001 - its own
         return join
 

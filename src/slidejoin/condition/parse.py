@@ -322,7 +322,7 @@ class _Translator:
         if tree.args.get("query") is not None or tree.args.get("unnest") is not None or not tree.expressions:
             raise refusal(
                 "condition holds IN without a list of values {at}; expected IN (a, b, ...); "
-                "push the other table as a stream",
+                "name the values, or push another table as a stream",
                 position,
             )
         member = algebra.Member(
