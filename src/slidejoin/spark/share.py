@@ -1,0 +1,113 @@
+"""Share: the flow of one worker among several. It stores its own rows and lets the others probe, or pass.
+
+The embedded engine's flow cuts a push into pieces and hands them to the worker loop; this one does the same
+and leaves out, piece by piece, what other workers store. It also notes what was stored and where, which is
+what goes into the log, and where match marks are found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.flow import Single
+from slidejoin.window.arrivals import Arrivals, Numbers
+from slidejoin.window.subwindow import Subwindow
+from slidejoin.worker import Step, Worker
+
+
+class Place(NamedTuple):
+    """Consecutive rows of a subwindow."""
+
+    subwindow: Subwindow
+    first: int
+    rows: int
+
+
+class Stored(NamedTuple):
+    """Rows that a push has put into state, in arrival order."""
+
+    side: int
+    batch: pa.RecordBatch
+    positions: NDArray[np.int64]
+    place: Place
+
+
+class Share(Single):
+    """``sharing``: sides of which only rows at home are stored; of these, ``passing`` rows do not even probe."""
+
+    name = "share"
+
+    def __init__(
+        self, worker: Worker, piece_rows: int, *, sharing: Sequence[int], passing: Sequence[int]
+    ) -> None:
+        super().__init__(worker, piece_rows)
+        self._sharing, self._passing = tuple(sharing), tuple(passing)
+        self._homes: tuple[NDArray[np.bool_] | None, ...] = (None, None)
+        self._firsts: tuple[int, ...] = (0, 0)
+        self._counts = [0, 0]
+        self.stored: list[Stored] = []
+
+    def expect(
+        self, homes: tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None], firsts: tuple[int, int]
+    ) -> None:
+        """What the next push brings: which of its rows are at home here (None: all), and their first numbers."""
+        self._homes, self._firsts, self.stored = homes, firsts, []
+
+    def send(self, group: Sequence[Arrivals], step: Step) -> None:
+        worker = self.worker
+        if self._sharing and not self._passing:
+            for piece in group:
+                mine = self._numbered(self._at_home(piece))
+                if mine.rows:
+                    home = worker.insert(mine)
+                    self._note(mine, Place(home.subwindow, home.first, mine.rows))
+            for piece in group:
+                segments = worker.probe(piece, ())
+                step.matches += sum(segment.pairs for segment in segments)
+                step.parts += segments
+            return
+        kept = [
+            self._numbered(self._at_home(piece) if piece.side in self._passing else piece) for piece in group
+        ]
+        kept = [piece for piece in kept if piece.rows]
+        if kept:
+            worker.join(kept, step)
+        for piece in kept:
+            ring = worker.rings[piece.side]
+            assert ring is not None
+            newest = ring.subwindows[-1]  # rows enter the newest subwindow, behind those that are there
+            self._note(piece, Place(newest, newest.rows - piece.rows, piece.rows))
+
+    def refill(self, side: int, batch: pa.RecordBatch, positions: NDArray[np.int64]) -> list[Place]:
+        """Store rows that come from the log: no probing, no noting. In pieces, as subwindows fill up."""
+        ring = self.worker.rings[side]
+        assert ring is not None
+        arrivals = Arrivals(side, batch, Numbers(0), Numbers(0, positions))
+        places = []
+        for at in range(0, arrivals.rows, self.piece_rows):
+            piece = self._numbered(arrivals.slice(at, self.piece_rows))
+            home = self.worker.insert(piece)
+            places.append(Place(home.subwindow, home.first, piece.rows))
+            ring.complete()
+        return places
+
+    def _at_home(self, piece: Arrivals) -> Arrivals:
+        homes = self._homes[piece.side]
+        if homes is None:
+            return piece
+        here = homes[piece.seqs.array(piece.rows) - self._firsts[piece.side]]
+        return piece if here.all() else piece.select(np.flatnonzero(here).astype(np.int32))
+
+    def _numbered(self, piece: Arrivals) -> Arrivals:
+        """Stored rows are numbered as they are stored: consecutive numbers need no memory."""
+        first = self._counts[piece.side]
+        self._counts[piece.side] += piece.rows
+        return piece._replace(seqs=Numbers(first))
+
+    def _note(self, piece: Arrivals, place: Place) -> None:
+        self.stored.append(Stored(piece.side, piece.batch, piece.positions.array(piece.rows), place))
