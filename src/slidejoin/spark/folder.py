@@ -31,7 +31,7 @@ class Folder:
         """The folder of one worker of a query; None where there is no safe place or no budget for it."""
         if query_id is None or WORD.fullmatch(query_id) is None or budget <= 0:
             return None
-        base = os.environ.get("SLIDEJOIN_CACHE")
+        base = os.environ.get("SLIDEJOIN_SPARK_CACHE")
         scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
         root = Path(base or scratch or tempfile.gettempdir()) / f"slidejoin-{_user()}"
         path = root / query_id / str(worker)
