@@ -6,12 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
+
+from slidejoin.spark import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 PARTITIONS = 3
 
@@ -24,10 +25,6 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, cache_folder: Path) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    from slidejoin.spark import settings
-
     os.environ["SLIDEJOIN_SPARK_CACHE"] = str(cache_folder)  # inherited by the workers
     session = (
         SparkSession.builder.master("local[2]")

@@ -46,25 +46,25 @@ def near(a: float | None, b: float | None, width: float) -> bool | None:
 
 
 CONDITIONS: dict[str, tuple[str, Callable[[Any, Any], bool | None]]] = {
-    "band": ("abs(l.x - r.x) <= 2", lambda l, r: near(l["x"], r["x"], 2)),
-    "equality": ("l.k = r.k", lambda l, r: holds("=", l["k"], r["k"])),
+    "band": ("abs(l.x - r.x) <= 2", lambda a, b: near(a["x"], b["x"], 2)),
+    "equality": ("l.k = r.k", lambda a, b: holds("=", a["k"], b["k"])),
     "equality and band": (
         "l.k = r.k AND abs(l.y - r.y) <= 6",
-        lambda l, r: sql_and(holds("=", l["k"], r["k"]), near(l["y"], r["y"], 6)),
+        lambda a, b: sql_and(holds("=", a["k"], b["k"]), near(a["y"], b["y"], 6)),
     ),
     "two inequalities": (
         "l.x < r.x AND l.y > r.y + 8",
-        lambda l, r: sql_and(
-            holds("<", l["x"], r["x"]), None if r["y"] is None else holds(">", l["y"], r["y"] + 8)
+        lambda a, b: sql_and(
+            holds("<", a["x"], b["x"]), None if b["y"] is None else holds(">", a["y"], b["y"] + 8)
         ),
     ),
     "or of bands": (
         "abs(l.x - r.x) <= 1 OR abs(l.y - r.y) <= 1",
-        lambda l, r: sql_or(near(l["x"], r["x"], 1), near(l["y"], r["y"], 1)),
+        lambda a, b: sql_or(near(a["x"], b["x"], 1), near(a["y"], b["y"], 1)),
     ),
     "unequal with band": (
         "l.k <> r.k AND abs(l.y - r.y) <= 2 AND r.x > 5",
-        lambda l, r: sql_and(holds("<>", l["k"], r["k"]), near(l["y"], r["y"], 2), holds(">", r["x"], 5)),
+        lambda a, b: sql_and(holds("<>", a["k"], b["k"]), near(a["y"], b["y"], 2), holds(">", b["x"], 5)),
     ),
 }
 
