@@ -21,6 +21,13 @@ Array = NDArray[Any]
 PUSHES = ((4200, 0), (0, 4200), (4200, 4200), (1, 300), (900, 1))  # rows left and right of each push
 
 
+@pytest.fixture(autouse=True)
+def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few thousand rows are work for several threads."""
+    monkeypatch.setattr("slidejoin.worker.SHARE", 512)
+    monkeypatch.setattr("slidejoin.index.entries.SHARE", 512)
+
+
 @dataclass(frozen=True)
 class Stream:
     """All rows of one side, with when each arrived among both sides, and in which push."""

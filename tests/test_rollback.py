@@ -40,7 +40,7 @@ class TroubleError(Exception):
 
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
 @pytest.mark.parametrize("window", [sj.Rows(20), sj.Rows(20, by="t"), sj.Time(10, on="t")], ids=repr)
-@pytest.mark.parametrize("method", ["insert", "probe", "expire", "_mark"])
+@pytest.mark.parametrize("method", ["store", "fill", "probing", "_answers", "expire", "_mark"])
 @pytest.mark.parametrize("index", ["auto", "scan"])
 def test_a_failure_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, how: str, window: Any, method: str, index: str

@@ -23,7 +23,7 @@ from slidejoin.flow import REGISTRY as FLOWS
 from slidejoin.intake import gatherable, held_schema, same_schema
 from slidejoin.matches import Matches, Output
 from slidejoin.plan import require
-from slidejoin.pools import pool
+from slidejoin.pools import Crew
 from slidejoin.settings import Settings
 from slidejoin.stats import Counters, Intaken
 from slidejoin.window.arrivals import Arrivals, Numbers, Reach
@@ -73,8 +73,7 @@ class Engine:
             how=settings.how,
             order=settings.order,
             index=settings.index,
-            threads=settings.threads,
-            pool=lambda: pool(settings.threads),
+            crew=Crew(settings.threads),
         )
         self.flow = FLOWS["single" if settings.flow == "auto" else settings.flow](
             self.worker, self._chunk_rows()
@@ -157,7 +156,7 @@ class Engine:
             act(books, step)
             if books.output is None:
                 books.output = Output(*books.schemas, self.settings.how, self.settings.suffixes)
-            matches = Matches(step.parts, books.output, self.settings.threads)
+            matches = Matches(step.parts, books.output, worker.crew)
         except BaseException:
             rings, worker.rings, worker.bound, worker.access = memento
             worker.restore(rings, step)

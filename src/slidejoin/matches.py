@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
 from slidejoin.pairs import Chunk, Singles
-from slidejoin.pools import pool
+from slidejoin.pools import ALONE, Crew
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
 
@@ -69,9 +70,9 @@ class Matches:
     gives row numbers instead of rows. It stays valid whatever happens to the join afterwards.
     """
 
-    def __init__(self, parts: Sequence[Part], output: Output, threads: int = 1) -> None:
+    def __init__(self, parts: Sequence[Part], output: Output, crew: Crew = ALONE) -> None:
         self._parts = tuple(parts)
-        self._threads = threads
+        self._crew = crew
         self._output = output
         self.num_rows = sum(part.pairs for part in self._parts)
 
@@ -124,15 +125,8 @@ class Matches:
             for part, end in list(zip(self._parts, ends, strict=True))[first::step]:
                 write(part, end)
 
-        if self._threads > 1 and self.num_rows >= PARALLEL:
-            others = [
-                pool(self._threads).submit(write_some, n, self._threads) for n in range(1, self._threads)
-            ]
-            write_some(0, self._threads)
-            for other in others:
-                other.result()
-        else:
-            write_some(0, 1)
+        shares = self._crew.threads if self.num_rows >= PARALLEL else 1
+        self._crew.each([partial(write_some, number, shares) for number in range(shares)])
         return left, right
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

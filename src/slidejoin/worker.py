@@ -9,8 +9,8 @@ after a restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,19 +18,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.condition import BoundCondition
-from slidejoin.index import Probes, Ranges
+from slidejoin.index import Entries, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, choose
+from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Reach
 from slidejoin.window.ring import Memento, Ring
 from slidejoin.window.subwindow import Subwindow
 
 Part = Segment | Singles | Ordered
+Task = Callable[[], list[Segment]]
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
 BUSY = 2  # candidates per row from which compacting pays
-PARALLEL = 4096  # probing rows from which a second thread pays
+SHARE = 8192  # probes that are worth a task of their own
 
 
 @dataclass
@@ -43,23 +45,18 @@ class Step:
 
 
 class Home(NamedTuple):
-    """Where arriving rows were stored, and the order that each branch's index arranged them in."""
+    """Where arriving rows were stored."""
 
     subwindow: Subwindow
     first: int
-    hints: list[Int32s | None]
-    pending: list[Future[None]]
 
 
 class Worker:
-    def __init__(
-        self, *, how: str, order: str, index: str, threads: int, pool: Callable[[], ThreadPoolExecutor]
-    ) -> None:
+    def __init__(self, *, how: str, order: str, index: str, crew: Crew) -> None:
         self.how = how
         self.order = order
         self.index = index
-        self.threads = threads
-        self._pool = pool
+        self.crew = crew
         self.rings: list[Ring | None] = [None, None]
         self.bound: BoundCondition | None = None
         self.access: list[tuple[Access, ...] | None] = [None, None]
@@ -82,21 +79,23 @@ class Worker:
             return arrivals
         return arrivals.select(np.flatnonzero(passing).astype(np.int32))
 
-    def insert(self, arrivals: Arrivals, *, later: bool = False) -> Home:
-        """Store rows in the newest subwindow and its indexes; ``later`` leaves the latter to other threads."""
+    def store(self, arrivals: Arrivals) -> Home:
+        """Put rows into the newest subwindow; its indexes get them from ``fill``."""
         ring = self.rings[arrivals.side]
         assert ring is not None
-        subwindow, first = ring.append(arrivals, lambda new: self._begin(new, arrivals.side))
-        home = Home(subwindow, first, [], [])
-        chosen = self.access[arrivals.side]
-        for access, index in zip(chosen, subwindow.indexes, strict=True) if chosen is not None else ():
-            sorted_entries = index.arrange_entries(*entries(access, arrivals.batch, first))
-            home.hints.append(sorted_entries.ids - np.int32(first) if first else sorted_entries.ids)
-            if later and self.threads > 1 and arrivals.rows >= PARALLEL:
-                home.pending.append(self._pool().submit(index.insert, sorted_entries))
-            else:
-                index.insert(sorted_entries)
-        return home
+        return Home(*ring.append(arrivals, lambda new: self._begin(new, arrivals.side)))
+
+    def arrange(self, arrivals: Arrivals, home: Home) -> list[Entries]:
+        """What each branch's index is going to hold of these rows, in the order that it wants."""
+        return [
+            access.index.arrange_entries(*entries(access, arrivals.batch, home.first))
+            for access in self.access[arrivals.side] or ()
+        ]
+
+    def fill(self, home: Home, own: Sequence[Entries], crew: Crew = ALONE) -> None:
+        """Insert rows that were stored into the indexes of their subwindow."""
+        for index, batch in zip(home.subwindow.indexes, own, strict=True):
+            index.insert(batch, crew)
 
     def _begin(self, subwindow: Subwindow, side: int) -> None:
         """Give a new subwindow its indexes; each starts from its predecessor, if that is of the same kind."""
@@ -112,17 +111,28 @@ class Worker:
 
     def join(self, group: Sequence[Arrivals], step: Step) -> None:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
-        # Rows that come alone probe the other side only, so their own indexes can be filled meanwhile.
-        homes = [self.insert(arrivals, later=len(group) == 1) for arrivals in group]
-        try:
-            found = [self.probe(arrivals, home.hints) for arrivals, home in zip(group, homes, strict=True)]
-        finally:
-            for home in homes:
-                if home.pending:
-                    wait(home.pending)
-        for home in homes:
-            for future in home.pending:
-                future.result()
+        homes = [self.store(arrivals) for arrivals in group]
+        own = [self.arrange(arrivals, home) for arrivals, home in zip(group, homes, strict=True)]
+        if len(group) == 1:
+            # Rows that come alone meet the other side only, so their own indexes can be filled meanwhile.
+            self._choose(1 - group[0].side, group[0].batch)
+            tasks = self.probing(group[0], homes[0], own[0])
+            if self.crew.threads == 1 or len(tasks) < 2:
+                self.fill(homes[0], own[0])
+            else:
+                tasks.insert(0, partial(self._fill_meanwhile, homes[0], own[0]))
+            found = [self._gathered(tasks)]
+        else:
+            for home, batches in zip(homes, own, strict=True):
+                self.fill(home, batches, self.crew)
+            for arrivals in group:
+                self._choose(
+                    1 - arrivals.side, arrivals.batch
+                )  # builds on what is stored, so not before fill
+            found = [
+                self._gathered(self.probing(arrivals, home, batches))
+                for arrivals, home, batches in zip(group, homes, own, strict=True)
+            ]
         step.matches += sum(segment.pairs for segments in found for segment in segments)
         together = [segment for segments in found for segment in segments]
         if self.how in PAIRED or self.order == "none":
@@ -135,106 +145,85 @@ class Worker:
         elif together:
             self._first_matches(Ordered(together, self.order == "strict"), group, homes, step)
 
-    def probe(self, arrivals: Arrivals, hints: Sequence[Int32s | None]) -> list[Segment]:
-        """The pairs of arriving rows with the other side's window."""
+    def _gathered(self, tasks: Sequence[Task]) -> list[Segment]:
+        return [segment for answer in self.crew.each(tasks) for segment in answer]
+
+    def _fill_meanwhile(self, home: Home, own: Sequence[Entries]) -> list[Segment]:
+        """A task beside the probing ones: it finds nothing."""
+        self.fill(home, own)
+        return []
+
+    def probing(self, arrivals: Arrivals, home: Home, own: Sequence[Entries]) -> list[Task]:
+        """Tasks that find the pairs of arriving rows with the other side's window.
+
+        ``own`` is how the rows' own indexes hold them. The probes are cut where they are sorted by key, not by
+        row: then each thread reads its own part of every run.
+        """
         stored = 1 - arrivals.side
-        ring = self.rings[stored]
-        if self.bound is None or ring is None or not ring.subwindows or arrivals.rows == 0:
+        ring, chosen, reach = self.rings[stored], self.access[stored], arrivals.reach
+        if ring is None or chosen is None or arrivals.rows == 0:
             return []
-        reach = arrivals.reach
         near = [s for s in ring.subwindows if s.high >= reach.low and s.lowest <= reach.high]
         if not near:
             return []
-        found: list[Segment] = []
-        for number, access in enumerate(self._chosen(stored, arrivals.batch)):
-            probes = arranged(access, arrivals, hints[number] if number < len(hints) else None)
-            if len(probes) == 0:
-                continue
-            found += self._answers(near, number, access, probes, arrivals)
-        return found
+        tasks: list[Task] = []
+        for number, access in enumerate(chosen):
+            hint = own[number].ids - np.int32(home.first) if number < len(own) else None
+            probes = arranged(access, arrivals, hint)
+            if len(probes):
+                pieces = [probes] if self.crew.threads == 1 else probes.pieces(SHARE)
+                tasks += [partial(self._answers, near, number, access, piece, arrivals) for piece in pieces]
+        return tasks
 
     def _answers(
-        self,
-        near: list[Subwindow],
-        number: int,
-        access: Access,
-        probes: Probes,
-        arrivals: Arrivals,
+        self, near: list[Subwindow], number: int, access: Access, probes: Probes, arrivals: Arrivals
     ) -> list[Segment]:
-        """The subwindows' answers; with several threads each takes whole subwindows, as PanJoin's workers do.
-
-        Fewer and longer calls of kernels beat smaller shares: each return from one waits for the interpreter.
-        """
-        if self.threads == 1 or len(probes) < PARALLEL:
-            return [seg for sub in near for seg in self._answer(sub, number, access, probes, arrivals)]
-        if len(near) >= self.threads:
-            shares = [(near[number :: self.threads], probes) for number in range(self.threads)]
-        else:
-            shares = [(near, piece) for piece in probes.pieces(self.threads)]
-
-        def answer(subwindows: list[Subwindow], share: Probes) -> list[Segment]:
-            mine = share.apart()
-            return [seg for sub in subwindows for seg in self._answer(sub, number, access, mine, arrivals)]
-
-        others = [self._pool().submit(answer, *share) for share in shares[1:]]
-        try:
-            found = answer(*shares[0])
-        finally:
-            wait(others)
-        return found + [segment for future in others for segment in future.result()]
-
-    def _answer(
-        self,
-        subwindow: Subwindow,
-        number: int,
-        access: Access,
-        probes: Probes,
-        arrivals: Arrivals,
-    ) -> list[Segment]:
-        """One subwindow's answer to a batch of probes.
+        """The subwindows' answers, as pairs that are known to match.
 
         Ranges over rows that are all in the window need no expanding; so where much of a subwindow that is
         partly gone matches, taking the gone rows out once is cheaper than looking at every pair.
         """
-        reach = arrivals.reach
-        window = not covers(reach, subwindow)  # asked first: another thread may compact meanwhile
-        answers = subwindow.indexes[number].probe(probes)
-        if window and access.index.by_arrival and subwindow.ascending:
-            answers = [within(ranges, arrivals, subwindow) for ranges in answers]
-            window = False
-        check = Check(window, access.verify)
-        if window and access.verify is None:
-            candidates_found = sum(ranges.pairs for ranges in answers)
-            if candidates_found > BUSY * subwindow.rows:
+        segments: list[Segment] = []
+        partly = [not covers(arrivals.reach, sub) for sub in near]  # asked first: another thread may compact
+        found = access.index.probe_all([sub.indexes[number] for sub in near], probes)
+        for subwindow, to_check, answers in zip(near, partly, found, strict=True):
+            window, ranges = to_check, answers
+            if window and access.index.by_arrival and subwindow.ascending:
+                window, ranges = False, [within(each, arrivals, subwindow) for each in answers]
+            if window and access.verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
                 subwindow.compact()
-                if covers(reach, subwindow):
-                    return self._answer(subwindow, number, access, probes, arrivals)
-        segments = []
-        for ranges in answers:
-            if ranges.pairs == 0:
-                continue
-            if not window and access.verify is None:
-                segments.append(Segment(arrivals, subwindow, ranges, ranges.pairs))
-            else:
-                kept = survivors(ranges, arrivals, subwindow, check, keep_all=self.order != "none")
-                segments += [kept] if kept is not None else []
+                if covers(arrivals.reach, subwindow):
+                    window, ranges = False, subwindow.indexes[number].probe(probes)
+            segments += self._checked(ranges, subwindow, Check(window, access.verify), arrivals)
         return segments
 
-    def _chosen(self, stored: int, probing: pa.RecordBatch) -> tuple[Access, ...]:
-        """How the stored side is found: decided, and the indexes built, when it is first probed."""
-        chosen = self.access[stored]
-        if chosen is None:
-            ring = self.rings[stored]
-            assert ring is not None
-            assert self.bound is not None
-            rows = ring.subwindows[-1].payload.batches()[0]
-            chosen = tuple(
-                choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches
-            )
-            for subwindow in ring.subwindows:
-                subwindow.indexes = [built(access, subwindow) for access in chosen]
-            self.access[stored] = chosen
-        return chosen
+    def _checked(
+        self, answers: Sequence[Ranges], subwindow: Subwindow, check: Check, arrivals: Arrivals
+    ) -> list[Segment]:
+        if not check.window and check.predicate is None:
+            return [Segment(arrivals, subwindow, ranges, ranges.pairs) for ranges in answers if ranges.pairs]
+        keep_all = self.order != "none"
+        kept = [
+            survivors(ranges, arrivals, subwindow, check, keep_all=keep_all)
+            for ranges in answers
+            if ranges.pairs
+        ]
+        return [segment for segment in kept if segment is not None]
+
+    def _choose(self, stored: int, probing: pa.RecordBatch) -> None:
+        """Decide how the stored side is found, and build the indexes, when it is first probed."""
+        ring = self.rings[stored]
+        if self.access[stored] is not None or self.bound is None or ring is None or not ring.subwindows:
+            return
+        rows = ring.subwindows[-1].payload.batches()[0]
+        chosen = tuple(choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches)
+        self.access[stored] = chosen
+        for subwindow in ring.subwindows:
+            self._build(stored, subwindow)
+
+    def _build(self, side: int, subwindow: Subwindow) -> None:
+        """Give a subwindow with rows its indexes."""
+        subwindow.indexes = [built(access, subwindow) for access in self.access[side] or ()]
 
     # -- outer, semi and anti --------------------------------------------------------------------------
 
@@ -288,7 +277,7 @@ class Worker:
         ring = self.rings[side]
         if ring is None:
             return
-        for subwindow, gone in ring.expire(bound):
+        for subwindow, gone in ring.expire(bound, partial(self._build, side)):
             self._pad(side, subwindow, gone, step)
 
     def clear(self, step: Step) -> None:

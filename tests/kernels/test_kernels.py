@@ -12,9 +12,9 @@ kernels.ready()
 from slidejoin.kernels.buckets import fill_directory, look_up, mix  # noqa: E402
 from slidejoin.kernels.expand import expand, expand_numbers, expand_visible  # noqa: E402
 from slidejoin.kernels.marks import mark_ids, mark_ranges  # noqa: E402
-from slidejoin.kernels.merge import drop_below, merge_runs  # noqa: E402
-from slidejoin.kernels.order import ascends, finish_sort, sort_order  # noqa: E402
-from slidejoin.kernels.search import find_ranges  # noqa: E402
+from slidejoin.kernels.merge import drop_below, merge_runs, rows_of_first  # noqa: E402
+from slidejoin.kernels.order import ascends, finish_sort, gather_ascending, sort_order  # noqa: E402
+from slidejoin.kernels.search import find_in_runs, find_ranges  # noqa: E402
 
 LOW, HIGH = -(2**63), 2**63 - 1
 
@@ -65,11 +65,55 @@ def test_merge_runs(sizes: tuple[int, int]) -> None:
     assert np.array_equal(keys, np.sort(both))
 
 
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0), (5, 5), (100, 1), (64, 640)])
+def test_a_merge_cut_in_two(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    a, b = (np.sort(rng.integers(0, 20, size)) for size in sizes)
+    both = np.concatenate([a, b])
+    order = np.argsort(both, kind="stable")
+    for count in range(sum(sizes) + 1):
+        assert rows_of_first(a, b, count) == int((order[:count] < len(a)).sum())
+
+
+@pytest.mark.parametrize("asked", [0, 1, 50])
+def test_find_in_runs(asked: int) -> None:
+    rng = np.random.default_rng(asked)
+    runs = [np.sort(rng.integers(0, 60, held)) for held in (333, 1, 40, 16)]
+    samples = [keys[15::16].copy() for keys in runs]
+    places = [
+        word
+        for keys, some in zip(runs, samples, strict=True)
+        for word in (keys.ctypes.data, len(keys), some.ctypes.data, len(some))
+    ]
+    lows = np.sort(rng.integers(-5, 65, asked))
+    highs, rows = lows + rng.integers(-1, 9, asked), np.arange(asked, dtype=np.int32)
+    blocks, out, starts, ends = (i32(4 * asked) for _ in range(4))
+    counts = np.empty(8, dtype=np.int64)
+    total = find_in_runs(np.array(places), lows, highs, rows, blocks, out, starts, ends, counts)
+    at = 0
+    for number, (keys, some) in enumerate(zip(runs, samples, strict=True)):
+        blocks_a, out_a, starts_a, ends_a = (i32(asked) for _ in range(4))
+        kept, pairs = find_ranges(keys, some, lows, highs, rows, blocks_a, out_a, starts_a, ends_a)
+        assert counts[2 * number : 2 * number + 2].tolist() == [kept, pairs]
+        for mine, theirs in ((out, out_a), (starts, starts_a), (ends, ends_a)):
+            assert np.array_equal(mine[at : at + kept], theirs[:kept])
+        at += kept
+    assert total == at
+
+
+def test_gather_ascending() -> None:
+    lows, highs, order = np.array([5, 1, 3]), np.array([6, 2, 4]), np.array([1, 2, 0], dtype=np.int32)
+    out_lows, out_highs = np.empty(3, dtype=np.int64), np.empty(3, dtype=np.int64)
+    assert gather_ascending(lows, highs, order, out_lows, out_highs)
+    assert (out_lows.tolist(), out_highs.tolist()) == ([1, 3, 5], [2, 4, 6])
+    assert not gather_ascending(lows, highs, np.arange(3, dtype=np.int32), out_lows, out_highs)
+
+
 def test_drop_below() -> None:
     keys, ids = np.arange(10), np.array([5, 1, 9, 0, 3, 8, 2, 7, 4, 6], dtype=np.int32)
     out_keys, out_ids = np.empty(10, dtype=np.int64), i32(10)
-    count = drop_below(keys, ids, 5, out_keys, out_ids)
-    assert out_ids[:count].tolist() == [5, 9, 8, 7, 6]
+    count = drop_below(keys, ids, 5, 1, out_keys, out_ids)
+    assert out_ids[:count].tolist() == [4, 8, 7, 6, 5]
     assert out_keys[:count].tolist() == [0, 2, 5, 7, 9]
 
 
@@ -83,6 +127,9 @@ def test_drop_below() -> None:
         [LOW, HIGH, 0, LOW, HIGH, -1],
         [HIGH - 1, HIGH, HIGH - 2] * 40,
         [2**62 + i % 7 for i in range(100)] + [LOW],
+        [i * i % 1009 for i in range(700)],
+        [LOW, HIGH] * 200,
+        [HIGH - i % 3 * 2**21 for i in range(300)],
     ],
 )
 def test_sort_order(values: list[int]) -> None:
@@ -95,7 +142,12 @@ def test_sort_order(values: list[int]) -> None:
 
 def test_sort_order_of_random_words() -> None:
     rng = np.random.default_rng(5)
-    for array in (rng.integers(LOW, HIGH, 3000), rng.normal(size=3000).view(np.int64)):
+    crowded = np.concatenate([rng.integers(0, 1 << 20, 2999), [HIGH]])  # the first bits say next to nothing
+    one_digit = rng.integers(0, 2, 3000) << 40  # and here the second pass has nothing to sort by
+    for array in (
+        rng.integers(LOW, HIGH, 3000), rng.integers(-300, 300, 3000), rng.normal(size=3000).view(np.int64),
+        rng.lognormal(0, 9, 3000).view(np.int64), crowded, one_digit + (1 << 62), one_digit + rng.integers(0, 9, 3000),
+    ):  # fmt: skip
         ordered, order = sort_order(array)
         assert np.array_equal(ordered, np.sort(array))
         assert np.array_equal(array[order], ordered)

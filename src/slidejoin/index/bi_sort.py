@@ -12,20 +12,36 @@ Reference   seed 000, III-D and III-E. We differ: no unsorted insertion buffer (
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Sequence
+from threading import local
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
 from slidejoin.index.runs import Runs
-from slidejoin.kernels.order import ascends, sort_order
-from slidejoin.kernels.search import BLOCK, find_ranges
+from slidejoin.kernels.order import gather_ascending, sort_order
+from slidejoin.kernels.search import BLOCK, find_in_runs
+from slidejoin.pools import ALONE, Crew
+
+_scratch = local()
+
+
+def room(columns: int) -> Int32s:
+    """Four int32 rows of at least so many columns, the thread's own: fresh memory costs more than the search."""
+    held: Int32s | None = getattr(_scratch, "room", None)
+    if held is None or held.shape[1] < columns:
+        held = _scratch.room = np.empty((4, columns), dtype=np.int32)
+    return held
 
 
 class SampledRun(NamedTuple):
+    """``place`` is where keys and samples lie in memory, and how many there are, for kernels over many runs."""
+
     keys: Int64s
     ids: Int32s
     samples: Int64s
+    place: tuple[int, int, int, int]
 
     @property
     def nbytes(self) -> int:
@@ -33,7 +49,9 @@ class SampledRun(NamedTuple):
 
     @staticmethod
     def build(keys: Int64s, ids: Int32s) -> SampledRun:
-        return SampledRun(keys, ids, keys[BLOCK - 1 :: BLOCK].copy())
+        samples = keys[BLOCK - 1 :: BLOCK].copy()
+        place = (keys.ctypes.data, len(keys), samples.ctypes.data, len(samples))
+        return SampledRun(keys, ids, samples, place)
 
 
 class BiSort:
@@ -53,30 +71,47 @@ class BiSort:
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         if hint is not None and rows is None and len(hint) == len(lows):
             # A band's lower bounds are usually in the order of the batch's own keys, which is known.
-            hinted = lows[hint]
-            if ascends(hinted):
-                return Probes(hint, hinted, highs[hint])
+            hinted, hinted_highs = np.empty_like(lows), np.empty_like(highs)
+            if gather_ascending(lows, highs, hint, hinted, hinted_highs):
+                return Probes(hint, hinted, hinted_highs)
         lows, order = sort_order(lows)
         return Probes(order if rows is None else rows[order], lows, highs[order])
 
-    def insert(self, entries: Entries) -> None:
-        self._runs.insert(entries.keys, entries.ids)
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        self._runs.insert(entries, crew)
 
-    def probe(self, probes: Probes) -> list[Ranges]:
-        if len(probes) == 0:
-            return []
-        found = []
-        blocks, rows, starts, ends = probes.scratch
-        for run in self._runs.runs:
-            kept, pairs = find_ranges(
-                run.keys, run.samples, probes.lows, probes.highs, probes.rows, blocks, rows, starts, ends
-            )
-            if kept:
-                found.append(probes.found(kept, run.ids, pairs))
+    def probe(self, probes: Probes) -> Sequence[Ranges]:
+        return BiSort.probe_all([self], probes)[0]
+
+    @staticmethod
+    def probe_all(indexes: Sequence[Any], probes: Probes) -> list[Sequence[Ranges]]:
+        asked = len(probes)
+        held = [index.runs for index in indexes]  # kept here: the kernel reads them by address
+        places = [word for runs in held for run in runs for word in run.place]
+        if asked == 0 or not places:
+            return [[] for _ in indexes]
+        runs = len(places) // 4
+        blocks, rows, starts, ends = room(runs * asked)
+        counts = np.empty(2 * runs, dtype=np.int64)
+        total = find_in_runs(
+            np.array(places), probes.lows, probes.highs, probes.rows, blocks, rows, starts, ends, counts
+        )
+        rows, starts, ends = rows[:total].copy(), starts[:total].copy(), ends[:total].copy()
+        found: list[Sequence[Ranges]] = []
+        at, numbers = 0, iter(counts.tolist())
+        for each in held:
+            answers = []
+            for run in each:
+                kept, pairs = next(numbers), next(numbers)
+                if kept:
+                    some = slice(at, at + kept)
+                    answers.append(Ranges(rows[some], starts[some], ends[some], run.ids, pairs))
+                    at += kept
+            found.append(answers)
         return found
 
-    def drop_below(self, first: int) -> None:
-        self._runs.drop_below(first)
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._runs.drop_below(first, shift)
 
     def merge(self) -> None:
         self._runs.merge()
@@ -88,6 +123,10 @@ class BiSort:
         self._runs.check()
         for run in self._runs.runs:
             assert np.array_equal(run.samples, run.keys[BLOCK - 1 :: BLOCK]), "samples are every 16th key"
+
+    @property
+    def runs(self) -> tuple[SampledRun, ...]:
+        return self._runs.runs
 
     @property
     def entries(self) -> int:

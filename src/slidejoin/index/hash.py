@@ -15,10 +15,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.buckets import fill_directory, look_up, mix
 from slidejoin.kernels.order import sort_order
+from slidejoin.pools import ALONE, Crew
 
 ROWS_PER_BUCKET = 2  # a directory of 2 bytes a row; longer buckets cost more steps than they save memory
 
@@ -41,7 +42,7 @@ class DirectoryRun(NamedTuple):
         return DirectoryRun(keys, ids, directory, 64 - bits)
 
 
-class Hash:
+class Hash(InTurn):
     name: ClassVar[str] = "hash"
     by_arrival: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality"})
@@ -71,8 +72,8 @@ class Hash:
             rows = rows[order]
         return Probes(rows, mixed, mixed)
 
-    def insert(self, entries: Entries) -> None:
-        self._runs.insert(entries.keys, entries.ids)
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        self._runs.insert(entries, crew)
 
     def probe(self, probes: Probes) -> list[Ranges]:
         if len(probes) == 0:
@@ -87,8 +88,8 @@ class Hash:
                 found.append(probes.found(kept, run.ids, pairs))
         return found
 
-    def drop_below(self, first: int) -> None:
-        self._runs.drop_below(first)
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._runs.drop_below(first, shift)
 
     def merge(self) -> None:
         self._runs.merge()

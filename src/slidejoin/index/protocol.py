@@ -7,57 +7,55 @@ more than one that matches none. It knows nothing of streams, windows or SQL.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from slidejoin.index.entries import Entries, Int32s, Int64s
+from slidejoin.pools import ALONE, Crew
 
-
-class Entries(NamedTuple):
-    """A batch to insert, arranged as the index wants it."""
-
-    keys: Int64s
-    ids: Int32s
+__all__ = ["Entries", "InTurn", "Index", "Int32s", "Int64s", "Probes", "Ranges"]
 
 
 class Probes:
-    """A batch of probes, arranged as the index wants it; bounds are inclusive.
+    """A batch of probes, arranged as the index wants it; bounds are inclusive."""
 
-    ``scratch`` is four int32 rows as long as the batch, made once for all the runs that it meets: one for the
-    index's own use, then probing rows, starts and ends of what was found.
-    """
-
-    __slots__ = ("highs", "lows", "rows", "scratch")
+    __slots__ = ("_scratch", "highs", "lows", "rows")
 
     def __init__(self, rows: Int32s, lows: Int64s, highs: Int64s) -> None:
         self.rows, self.lows, self.highs = rows, lows, highs
-        self.scratch: Int32s = np.empty((4, len(rows)), dtype=np.int32)
+        self._scratch: Int32s | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def scratch(self) -> Int32s:
+        """Four int32 rows as long as the batch, made once for all the indexes that it meets.
+
+        One is for the index's own use, then probing rows, starts and ends of what was found.
+        """
+        if self._scratch is None:
+            self._scratch = np.empty((4, len(self.rows)), dtype=np.int32)
+        return self._scratch
+
+    def pieces(self, size: int) -> list[Probes]:
+        """Cut into consecutive pieces of at least ``size``, of about equal length."""
+        count = max(1, len(self.rows) // size)
+        if count == 1:
+            return [self]
+        ends = [len(self.rows) * piece // count for piece in range(count + 1)]
+        return [
+            Probes(self.rows[at:end], self.lows[at:end], self.highs[at:end])
+            for at, end in itertools.pairwise(ends)
+        ]
 
     def found(self, kept: int, ids: Int32s, pairs: int) -> Ranges:
         """The first ``kept`` answers in the scratch, taken out of it."""
         rows, starts, ends = self.scratch[1:, :kept].copy()
         return Ranges(rows, starts, ends, ids, pairs)
-
-    def apart(self) -> Probes:
-        """The same probes with scratch of their own, for another thread."""
-        return Probes(self.rows, self.lows, self.highs)
-
-    def pieces(self, count: int) -> list[Probes]:
-        """Cut into at most ``count`` consecutive pieces of about equal size."""
-        if count == 1:
-            return [self]
-        size = -(-len(self.rows) // count)
-        return [
-            Probes(self.rows[at : at + size], self.lows[at : at + size], self.highs[at : at + size])
-            for at in range(0, len(self.rows), size)
-        ]
 
 
 class Ranges(NamedTuple):
@@ -91,14 +89,18 @@ class Index(Protocol):
         ``hint`` is an order of the rows that was right for something alike and may be right again.
         """
 
-    def insert(self, entries: Entries) -> None:
-        """Add a batch of new ids."""
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        """Add a batch of new ids; the crew's threads may share the work."""
 
     def probe(self, probes: Probes) -> Sequence[Ranges]:
         """The ranges that the probes match. Arrays in the answer are never changed afterwards."""
 
-    def drop_below(self, first: int) -> None:
-        """Forget ids below ``first`` (rows that left the window)."""
+    @staticmethod
+    def probe_all(indexes: Sequence[Any], probes: Probes) -> list[Sequence[Ranges]]:
+        """What each of several indexes of this kind answers; asked together, they may save calls."""
+
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        """Forget ids below ``first`` (rows that left the window); the others are less by ``shift`` from now on."""
 
     def merge(self) -> None:
         """The subwindow is complete: reorganise for probing alone."""
@@ -116,3 +118,11 @@ class Index(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
+
+
+class InTurn:
+    """For an index that gains nothing from being asked together with others."""
+
+    @staticmethod
+    def probe_all(indexes: Sequence[Any], probes: Probes) -> list[Sequence[Ranges]]:
+        return [index.probe(probes) for index in indexes]

@@ -29,11 +29,12 @@ import numpy as np
 
 from slidejoin.index.bi_sort import BiSort, SampledRun
 from slidejoin.index.llat import Llat
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.llat import END
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.partition import COUNT, MAX, MIN, divide_probes, measure, split_batch
 from slidejoin.kernels.search import find_blocks, find_ranges
+from slidejoin.pools import ALONE, Crew
 
 PARTITION_ROWS = (
     16  # two lines of keys: twice as many insert faster and probe slower, and rows are probed often
@@ -76,7 +77,7 @@ class Table:
         return self.ordered
 
 
-class RapTable:
+class RapTable(InTurn):
     """A range-partitioned subwindow.
 
     ``partitions`` fixes P, else there is one for every ``partition_rows`` rows expected; ``sigma`` is the slack
@@ -145,7 +146,8 @@ class RapTable:
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         return BiSort.arrange_probes(rows, lows, highs, hint)
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # one thread fills it: rows of one target follow each other
         if len(entries.keys) == 0:
             return
         table = self._table
@@ -222,11 +224,12 @@ class RapTable:
             )
         return [ranges for ranges in answers if ranges is not None]
 
-    def drop_below(self, first: int) -> None:
+    def drop_below(self, first: int, shift: int = 0) -> None:
         table = self._table
         if table is None:
             return
         llat = table.llat.packed(table.order, first)
+        llat.ids -= np.int32(shift)  # a copy of its own: earlier answers point into the other one
         histogram = np.empty_like(table.histogram)
         measure(llat.table[:, END].copy(), llat.keys, histogram)
         self._table = Table(table.splitters, histogram, llat)

@@ -14,8 +14,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from slidejoin.index.protocol import Int32s, Int64s
-from slidejoin.kernels.merge import drop_below, merge_runs
+from slidejoin.index.entries import Entries, Int32s, Int64s
+from slidejoin.kernels.merge import drop_below
+from slidejoin.pools import ALONE, Crew
 
 GROWTH = 4  # fewer runs to probe for a little more merging; batches of any size gain from it
 
@@ -43,30 +44,31 @@ class Runs(Generic[AnyRun]):
         self._build = build
         self.runs: tuple[AnyRun, ...] = ()
 
-    def insert(self, keys: Int64s, ids: Int32s) -> None:
+    def insert(self, entries: Entries, crew: Crew) -> None:
         """Add a sorted batch; O(log n) amortised per row."""
-        if len(keys) == 0:
+        if len(entries.keys) == 0:
             return
         runs = list(self.runs)
-        while runs and len(runs[-1].keys) < GROWTH * len(keys):
-            keys, ids = merged(runs.pop(), keys, ids)
-        runs.append(self._build(keys, ids))
+        while runs and len(runs[-1].keys) < GROWTH * len(entries.keys):
+            run = runs.pop()
+            entries = Entries(run.keys, run.ids).merged(entries, crew)
+        runs.append(self._build(*entries))
         self.runs = tuple(runs)
 
     def merge(self) -> None:
         """Make one run of all; from the shortest up, so that each row moves as little as possible."""
         if len(self.runs) < 2:
             return
-        keys, ids = self.runs[-1].keys, self.runs[-1].ids
+        entries = Entries(self.runs[-1].keys, self.runs[-1].ids)
         for run in reversed(self.runs[:-1]):
-            keys, ids = merged(run, keys, ids)
-        self.runs = (self._build(keys, ids),)
+            entries = Entries(run.keys, run.ids).merged(entries, ALONE)
+        self.runs = (self._build(*entries),)
 
-    def drop_below(self, first: int) -> None:
+    def drop_below(self, first: int, shift: int) -> None:
         kept = []
         for run in self.runs:
             keys, ids = np.empty_like(run.keys), np.empty_like(run.ids)
-            count = drop_below(run.keys, run.ids, first, keys, ids)
+            count = drop_below(run.keys, run.ids, first, shift, keys, ids)
             if count:
                 kept.append(self._build(keys[:count].copy(), ids[:count].copy()))
         self.runs = tuple(kept)
@@ -88,11 +90,3 @@ class Runs(Generic[AnyRun]):
     @property
     def nbytes(self) -> int:
         return sum(run.nbytes for run in self.runs)
-
-
-def merged(run: Run, keys: Int64s, ids: Int32s) -> tuple[Int64s, Int32s]:
-    """The run and a younger sorted batch as one."""
-    total = len(run.keys) + len(keys)
-    out_keys, out_ids = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int32)
-    merge_runs(run.keys, run.ids, keys, ids, out_keys, out_ids)
-    return out_keys, out_ids

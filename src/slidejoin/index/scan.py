@@ -12,12 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.pools import ALONE, Crew
 
-NO_KEYS = np.empty(0, dtype=np.int64)
 
-
-class Scan:
+class Scan(InTurn):
     name: ClassVar[str] = "scan"
     by_arrival: ClassVar[bool] = True
     kinds: ClassVar[frozenset[str]] = frozenset()
@@ -27,15 +26,15 @@ class Scan:
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
-        del keys  # every row is a candidate
-        return Entries(NO_KEYS, ids)
+        return Entries(np.zeros_like(keys), ids)  # every row is a candidate
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         del hint  # nor is there an order to keep
         return Probes(np.arange(len(lows), dtype=np.int32) if rows is None else rows, lows, highs)
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # there is nothing to share
         self._ids = np.concatenate([self._ids, entries.ids])
 
     def probe(self, probes: Probes) -> list[Ranges]:
@@ -46,8 +45,8 @@ class Scan:
         ends = np.full(asked, held, dtype=np.int32)
         return [Ranges(probes.rows, starts, ends, self._ids, held * asked)]
 
-    def drop_below(self, first: int) -> None:
-        self._ids = self._ids[np.searchsorted(self._ids, first) :]
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._ids = self._ids[np.searchsorted(self._ids, first) :] - np.int32(shift)
 
     def merge(self) -> None:
         """Nothing to reorganise."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.llat import Llat
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.llat import NEXT, NONE
 from slidejoin.kernels.merge import drop_below
 from slidejoin.kernels.wib_leaves import (
@@ -41,13 +41,14 @@ from slidejoin.kernels.wib_leaves import (
     sort_all,
 )
 from slidejoin.kernels.wib_nodes import FAN, GREATEST, HEIGHT, LEVELS, ROOT, USED, Nodes, find_leaves
+from slidejoin.pools import ALONE, Crew
 
 NODE_WIDTH = 64  # eight cache lines of separators; a million rows need about 500 nodes, half a megabyte
 LEAF_WIDTH = 64  # rows a probe looks through: eight vectors; wider ones take longer to probe and to split
 PATIENCE = 16  # rows looked through for each row held, about what putting them all in order costs
 
 
-class WibTree:
+class WibTree(InTurn):
     name: ClassVar[str] = "wib_tree"
     by_arrival: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
@@ -71,7 +72,8 @@ class WibTree:
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         return BiSort.arrange_probes(rows, lows, highs, hint)
 
-    def insert(self, entries: Entries) -> None:
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        del crew  # one thread fills it: rows of one target follow each other
         if len(entries.keys) == 0:
             return
         tree = self._held
@@ -92,8 +94,8 @@ class WibTree:
             held = held.ordered()
         return held.sorted.probe(probes)
 
-    def drop_below(self, first: int) -> None:
-        self._held = self._ordered().without(first)
+    def drop_below(self, first: int, shift: int = 0) -> None:
+        self._held = self._ordered().without(first, shift)
 
     def merge(self) -> None:
         self._held = self._ordered()
@@ -131,10 +133,10 @@ class Ordered(NamedTuple):
         answers.insert(entries)
         return Ordered(entries, answers)
 
-    def without(self, first: int) -> Ordered:
-        """The rows with ids from ``first`` on."""
+    def without(self, first: int, shift: int) -> Ordered:
+        """The rows with ids from ``first`` on, less ``shift``."""
         keys, ids = np.empty_like(self.entries.keys), np.empty_like(self.entries.ids)
-        count = drop_below(self.entries.keys, self.entries.ids, first, keys, ids)
+        count = drop_below(self.entries.keys, self.entries.ids, first, shift, keys, ids)
         return Ordered.build(Entries(keys[:count].copy(), ids[:count].copy()))
 
     def check(self) -> None:

@@ -30,8 +30,10 @@ config: Any = numba.core.config
 I64 = types.Array(types.int64, 1, "C", readonly=True)
 I32 = types.Array(types.int32, 1, "C", readonly=True)
 U8 = types.Array(types.uint8, 1, "C", readonly=True)
+U64 = types.Array(types.uint64, 1, "C", readonly=True)
 OUT_I64 = types.Array(types.int64, 1, "C")
 OUT_I32 = types.Array(types.int32, 1, "C")
+OUT_U64 = types.Array(types.uint64, 1, "C")
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (

@@ -79,6 +79,8 @@ def expand_visible(  # type: ignore[no-untyped-def]
     written = 0
     contiguous = len(positions) == 0
     for i in range(at, len(rows)):
+        if i + AHEAD < len(rows):
+            prefetch(ids, U(starts[i + AHEAD]))
         row = rows[i]
         low = lows[row]
         high = highs[row]

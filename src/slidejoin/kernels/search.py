@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels.memory import int64s_at
 from slidejoin.kernels.prefetch import prefetch
 
 BLOCK = 16  # keys per sample: two cache lines of int64
@@ -187,3 +188,23 @@ def find_ranges(  # type: ignore[no-untyped-def]
         kept += U(end > start)
         pairs += end - start
     return kept, pairs
+
+
+@kernel(types.int64(I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64))
+def find_in_runs(runs, lows, highs, rows, blocks, out_rows, out_starts, out_ends, counts):  # type: ignore[no-untyped-def]
+    """``find_ranges`` over several runs, one behind the other; returns how many ranges there are in all.
+
+    ``runs`` has four numbers a run: address and length of its keys and of its samples. ``counts`` gets two:
+    ranges and pairs. The outputs have room for every probe in every run.
+    """
+    at = 0
+    for number in range(len(runs) // 4):
+        keys = int64s_at(runs[4 * number], runs[4 * number + 1])
+        samples = int64s_at(runs[4 * number + 2], runs[4 * number + 3])
+        kept, pairs = find_ranges(
+            keys, samples, lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:]
+        )
+        counts[2 * number] = kept
+        counts[2 * number + 1] = pairs
+        at += kept
+    return at

@@ -67,6 +67,12 @@ class Payload:
             return no_columns(len(ids))
         return one_batch(self._table.select(list(names)).take(pa.array(ids)))
 
+    def select(self, ids: NDArray[np.int32]) -> Payload:
+        """Some rows, in a payload that holds nothing else."""
+        some = Payload(self.schema)
+        some.append(self.take(ids, self.schema.names))
+        return some
+
     def copy(self) -> Payload:
         """A second payload over the same batches: appending to one leaves the other."""
         twin = Payload(self.schema)

@@ -2,8 +2,9 @@
 
 Design      rows enter the newest subwindow; when it is long enough it is completed and the next one begun.
             Rows leave by position: they are counted as gone at once, and a subwindow whose rows are all gone
-            is dropped whole. A handful of subwindows is enough: fewer make probing faster, more make memory
-            follow the window closer.
+            is dropped whole; one whose rows are half gone is replaced by a copy of the rest. Two subwindows to a
+            window are enough: every run that is probed costs, and no more than a quarter of a window waits
+            to be dropped.
 Invariants  only the last subwindow is incomplete; no subwindow is empty or all gone.
 """
 
@@ -12,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from slidejoin.window.arrivals import Arrivals, Int32s
 from slidejoin.window.subwindow import Subwindow
 
-SUBWINDOWS = 4  # every run that is probed costs; a quarter of the window is the most that waits to be dropped
+SUBWINDOWS = 2  # to a window
 
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
@@ -88,8 +88,11 @@ class Ring:
         ):
             newest.finish(self.time_column)
 
-    def expire(self, bound: int) -> Iterator[tuple[Subwindow, Int32s]]:
-        """Let rows below ``bound`` go; yields each subwindow that lost rows, with their ids."""
+    def expire(self, bound: int, build: Callable[[Subwindow], None]) -> Iterator[tuple[Subwindow, Int32s]]:
+        """Let rows below ``bound`` go; yields each subwindow that lost rows, with their ids.
+
+        ``build`` gives a subwindow its indexes that was copied without them.
+        """
         self.bound = bound
         kept = []
         lost = []
@@ -101,6 +104,10 @@ class Ring:
             gone = subwindow.expire(bound)
             if len(gone):
                 lost.append((subwindow, gone))
+            if subwindow.complete and 0 < subwindow.live <= subwindow.dead:
+                subwindow = subwindow.renewed(self.time_column)  # noqa: PLW2901 - from here on it is this one
+                if not subwindow.indexes:
+                    build(subwindow)
             if subwindow.live:
                 kept.append(subwindow)
         self.subwindows = kept
@@ -109,12 +116,7 @@ class Ring:
     def clear(self) -> Iterator[tuple[Subwindow, Int32s]]:
         """Let every row go."""
         for subwindow in self.subwindows:
-            if subwindow.ascending:
-                yield subwindow, np.arange(subwindow.dead, subwindow.rows, dtype=np.int32)
-            else:
-                bound = subwindow.dead_below
-                alive = subwindow.positions.array() >= (subwindow.low if bound is None else bound)
-                yield subwindow, np.flatnonzero(alive).astype(np.int32)
+            yield subwindow, subwindow.alive()
         self.subwindows = []
 
     def memento(self, *, growing: bool) -> Memento:

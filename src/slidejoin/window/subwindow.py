@@ -195,6 +195,38 @@ class Subwindow:
                 index.drop_below(self.dead)
             self.cut = self.dead
 
+    def renewed(self, time_column: str | None) -> Subwindow:
+        """The rows that have not left, as a subwindow of their own; indexes of rows in arrival order move there.
+
+        This one keeps everything else, for results that point into it and for falling back.
+        """
+        alive = self.alive()
+        twin = Subwindow(
+            self.payload.schema, marked=self.marks is not None, start=self.start, number=self.number
+        )
+        twin.payload = self.payload.select(alive)
+        for mine, column in ((twin.seqs, self.seqs), (twin.positions, self.positions)):
+            mine.append(0, column.of(alive), len(alive))
+            mine.trim()
+        positions = twin.positions.array()
+        twin.positions.trim(twin._shared_positions(time_column))
+        twin.low, twin.high = int(positions.min()), int(positions.max())
+        twin.complete, twin.ascending, twin.dead_below = True, self.ascending, self.dead_below
+        if self.marks is not None:
+            twin.marks = self.marks[alive]
+        if self.ascending:
+            twin.indexes, self.indexes = self.indexes, []
+            for index in twin.indexes:
+                index.drop_below(self.dead, self.dead)
+        return twin
+
+    def alive(self) -> Int32s:
+        """The ids of rows that have not left."""
+        if self.ascending:
+            return np.arange(self.dead, self.rows, dtype=np.int32)
+        bound = self.low if self.dead_below is None else self.dead_below
+        return np.flatnonzero(self.positions.array() >= bound).astype(np.int32)
+
     def unmarked(self, ids: Int32s) -> Int32s:
         assert self.marks is not None
         alone: Int32s = ids[self.marks[ids] == 0]
