@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slidejoin.spark.log import Entry, Log, Manifest
 from slidejoin.spark.query import Query
 from slidejoin.spark.shard import Outcome, Shard
-from slidejoin.spark.share import Place
+from slidejoin.spark.share import Span
 
 
 class Key(NamedTuple):
@@ -38,7 +39,7 @@ class Replica:
 
     shard: Shard
     manifest: Manifest
-    places: dict[int, list[Place]] = field(default_factory=dict)  # where entries with match marks are held
+    spans: dict[int, list[Span]] = field(default_factory=dict)  # the rows of entries that have match marks
 
     @staticmethod
     def new(query: Query, worker: int) -> Replica:
@@ -74,16 +75,42 @@ class Replica:
         for entry in later.entries:
             if entry.id not in known:
                 rows, positions = log.rows(entry)
-                places = self.shard.refill(entry.side, rows, positions)
+                span = self.shard.refill(entry.side, rows, positions)
                 if entry.side in padded:
-                    self.places[entry.id] = places
-            before = known[entry.id].marks if entry.id in known else ""
-            if entry.marks != before:
-                _set_marks(self.places[entry.id], log.marks(entry))
-        live = {entry.id for entry in later.entries}
-        self.places = {number: places for number, places in self.places.items() if number in live}
+                    self.spans[entry.id] = [span]
         self.shard.arrive_at(later.clocks, later.seen)
+        for side in padded:
+            remembered = {entry.id: entry.marks for entry in self.manifest.entries}
+            changed = [
+                entry
+                for entry in later.entries
+                if entry.side == side and entry.marks != remembered.get(entry.id, "")
+            ]
+            if changed:
+                self._set_marks(side, changed, log)
+        live = {entry.id for entry in later.entries}
+        self.spans = {number: spans for number, spans in self.spans.items() if number in live}
         self.manifest = later
+
+    def _set_marks(self, side: int, entries: list[Entry], log: Log) -> None:
+        numbers = np.concatenate([_numbers(self.spans[entry.id]) for entry in entries])
+        marks = np.concatenate([log.marks(entry) for entry in entries])
+        order = np.argsort(numbers)
+        self.shard.set_marks(side, numbers[order], marks[order])
+
+    def _marks(self, side: int, entries: list[Entry], log: Log) -> dict[int, Entry]:
+        """The entries of a side with their marks as they are now, written where they have changed."""
+        held, marks = self.shard.marks(side)
+        found = {}
+        for entry in entries:
+            numbers = _numbers(self.spans[entry.id])
+            mine = np.zeros(len(numbers), dtype=np.uint8)
+            at = np.searchsorted(held, numbers)
+            here = np.flatnonzero(at < len(held))
+            here = here[held[at[here]] == numbers[here]]
+            mine[here] = marks[at[here]]  # rows that have left need no mark any more
+            found[entry.id] = log.mark(entry, mine)
+        return found
 
     def record(self, outcome: Outcome, log: Log) -> None:
         """Write what a micro-batch has changed to the log, and stand at the new state."""
@@ -99,15 +126,14 @@ class Replica:
         for fresh in outcome.fresh:
             kept.append(log.append(number, fresh.side, fresh.rows, fresh.positions))
             if fresh.side in padded:
-                self.places[number] = fresh.places
+                self.spans[number] = fresh.spans
             number += 1
-        kept = [
-            log.mark(entry, _marks(self.places[entry.id])) if entry.side in padded else entry
-            for entry in kept
-        ]
+        for side in padded:
+            now = self._marks(side, [entry for entry in kept if entry.side == side], log)
+            kept = [now.get(entry.id, entry) for entry in kept]
         log.drop(gone)
         for entry in gone:
-            self.places.pop(entry.id, None)
+            self.spans.pop(entry.id, None)
         self.manifest = Manifest(
             before.version + 1, before.fingerprint, number, shard.clocks, shard.seen, tuple(kept)
         )
@@ -161,19 +187,6 @@ def _reached(earlier: Manifest, later: Manifest) -> bool:
     return all(now >= then for then, now in zip(earlier.seen, later.seen, strict=True))
 
 
-def _marks(places: list[Place]) -> np.ndarray:
-    found = []
-    for place in places:
-        marks = place.subwindow.marks
-        assert marks is not None
-        found.append(marks[place.first : place.first + place.rows])
-    return np.concatenate(found)
-
-
-def _set_marks(places: list[Place], marks: np.ndarray) -> None:
-    at = 0
-    for place in places:
-        held = place.subwindow.marks
-        assert held is not None
-        held[place.first : place.first + place.rows] = marks[at : at + place.rows]
-        at += place.rows
+def _numbers(spans: list[Span]) -> NDArray[np.int64]:
+    """The numbers of an entry's rows, in their order."""
+    return np.concatenate([np.arange(span.first, span.first + span.rows) for span in spans])

@@ -23,7 +23,7 @@ from slidejoin.errors import LateRowError
 from slidejoin.matches import Matches
 from slidejoin.spark.message import Message
 from slidejoin.spark.query import HOME, Query
-from slidejoin.spark.share import Place, Share
+from slidejoin.spark.share import Share, Span
 from slidejoin.stats import Intaken
 from slidejoin.window.clock import Clocks
 from slidejoin.window.payload import concatenated, one_batch
@@ -43,7 +43,7 @@ class Fresh(NamedTuple):
     side: int
     rows: pa.RecordBatch
     positions: NDArray[np.int64]
-    places: list[Place]
+    spans: list[Span]
 
 
 class Counted(NamedTuple):
@@ -205,7 +205,7 @@ class Shard:
                             side,
                             concatenated([one.batch for one in group], group[0].batch.schema),
                             np.concatenate([one.positions for one in group]),
-                            [one.place for one in group],
+                            [one.span for one in group],
                         )
                     )
                     group, size = [], 0
@@ -216,7 +216,7 @@ class Shard:
 
     # -- to a later state ------------------------------------------------------------------------------
 
-    def refill(self, side: int, rows: pa.RecordBatch, positions: NDArray[np.int64] | None) -> list[Place]:
+    def refill(self, side: int, rows: pa.RecordBatch, positions: NDArray[np.int64] | None) -> Span:
         """Insert rows of the log."""
         ring = self.engine.worker.rings[side]
         assert ring is not None
@@ -234,6 +234,28 @@ class Shard:
             bound = self.bound(side)
             if bound is not None:
                 engine.worker.expire(side, bound, Step())  # what leaves here was accounted for when it left
+
+    def marks(self, side: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """The numbers of all rows held of a side, ascending, and whether each has matched."""
+        ring = self.engine.worker.rings[side]
+        assert ring is not None
+        numbers, marks = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint8)]
+        for subwindow in ring.subwindows:
+            assert subwindow.marks is not None
+            numbers.append(subwindow.seqs.array())
+            marks.append(subwindow.marks[: subwindow.rows])
+        return np.concatenate(numbers), np.concatenate(marks)
+
+    def set_marks(self, side: int, numbers: NDArray[np.int64], marks: NDArray[np.uint8]) -> None:
+        """Set the marks of rows by their numbers, which ascend; rows that have left are passed over."""
+        ring = self.engine.worker.rings[side]
+        assert ring is not None
+        for subwindow in ring.subwindows:
+            assert subwindow.marks is not None
+            held = subwindow.seqs.array()
+            at = np.minimum(np.searchsorted(numbers, held), len(numbers) - 1)
+            here = np.flatnonzero(numbers[at] == held)
+            subwindow.marks[here] = marks[at[here]]
 
     def finish(self) -> Matches:
         """The end of both streams."""

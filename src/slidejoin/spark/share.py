@@ -1,8 +1,8 @@
 """Share: the flow of one worker among several. It stores its own rows and lets the others probe, or pass.
 
 The embedded engine's flow cuts a push into pieces and hands them to the worker loop; this one does the same
-and leaves out, piece by piece, what other workers store. It also notes what was stored and where, which is
-what goes into the log, and where match marks are found again.
+and leaves out, piece by piece, what other workers store. It also notes what was stored, which is what goes
+into the log, and numbers it, by which match marks are found again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from slidejoin.flow import Single
 from slidejoin.window.arrivals import Arrivals, Numbers
-from slidejoin.window.subwindow import Subwindow
 from slidejoin.worker import Step, Worker
 
 
-class Place(NamedTuple):
-    """Consecutive rows of a subwindow."""
+class Span(NamedTuple):
+    """Rows that were stored one after the other: the number of the first, and how many."""
 
-    subwindow: Subwindow
     first: int
     rows: int
 
@@ -34,7 +32,7 @@ class Stored(NamedTuple):
     side: int
     batch: pa.RecordBatch
     positions: NDArray[np.int64]
-    place: Place
+    span: Span
 
 
 class Share(Single):
@@ -64,10 +62,10 @@ class Share(Single):
             for piece in group:
                 mine = self._numbered(self._at_home(piece))
                 if mine.rows:
-                    home = worker.insert(mine)
-                    self._note(mine, Place(home.subwindow, home.first, mine.rows))
+                    worker.insert(mine)
+                    self._note(mine)
             for piece in group:
-                segments = worker.probe(piece, ())
+                segments = worker.probe(piece)
                 step.matches += sum(segment.pairs for segment in segments)
                 step.parts += segments
             return
@@ -78,23 +76,18 @@ class Share(Single):
         if kept:
             worker.join(kept, step)
         for piece in kept:
-            ring = worker.rings[piece.side]
-            assert ring is not None
-            newest = ring.subwindows[-1]  # rows enter the newest subwindow, behind those that are there
-            self._note(piece, Place(newest, newest.rows - piece.rows, piece.rows))
+            self._note(piece)
 
-    def refill(self, side: int, batch: pa.RecordBatch, positions: NDArray[np.int64]) -> list[Place]:
+    def refill(self, side: int, batch: pa.RecordBatch, positions: NDArray[np.int64]) -> Span:
         """Store rows that come from the log: no probing, no noting. In pieces, as subwindows fill up."""
         ring = self.worker.rings[side]
         assert ring is not None
         arrivals = Arrivals(side, batch, Numbers(0), Numbers(0, positions))
-        places = []
+        span = Span(self._counts[side], arrivals.rows)
         for at in range(0, arrivals.rows, self.piece_rows):
-            piece = self._numbered(arrivals.slice(at, self.piece_rows))
-            home = self.worker.insert(piece)
-            places.append(Place(home.subwindow, home.first, piece.rows))
+            self.worker.insert(self._numbered(arrivals.slice(at, self.piece_rows)))
             ring.complete()
-        return places
+        return span
 
     def _at_home(self, piece: Arrivals) -> Arrivals:
         homes = self._homes[piece.side]
@@ -109,5 +102,6 @@ class Share(Single):
         self._counts[piece.side] += piece.rows
         return piece._replace(seqs=Numbers(first))
 
-    def _note(self, piece: Arrivals, place: Place) -> None:
-        self.stored.append(Stored(piece.side, piece.batch, piece.positions.array(piece.rows), place))
+    def _note(self, piece: Arrivals) -> None:
+        span = Span(piece.seqs.first, piece.rows)
+        self.stored.append(Stored(piece.side, piece.batch, piece.positions.array(piece.rows), span))
