@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import naive
 import slidejoin as sj
 from naive import holds, sql_and, sql_or
+from slidejoin.spark import counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,6 +187,15 @@ def results(spark: SparkSession, folder: Path, frame: DataFrame) -> Counter[tupl
     """What the file sink holds, as the oracle writes it."""
     rows = spark.read.schema(frame.schema).parquet(str(folder / "out")).collect()
     return Counter(map(as_oracle, rows))
+
+
+def totals(query: Any) -> Counter[str]:
+    """The counters of a query, added up over its micro-batches."""
+    total: Counter[str] = Counter()
+    for progress in query.recentProgress:
+        found = counters(progress)
+        total.update({name: value for name, value in found.items() if isinstance(value, int)})
+    return total
 
 
 def as_oracle(row: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from pyspark.errors.exceptions.base import StreamingQueryException
 
 import slidejoin as sj
 from slidejoin.spark import join
-from spark.streams import CONDITIONS, SECOND, Feed, drain, oracle, results, sides_of, time_window
+from spark.streams import CONDITIONS, SECOND, Feed, drain, oracle, results, sides_of, time_window, totals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,15 +32,6 @@ def full_join(spark: SparkSession, folder: Path, **changed: Any) -> DataFrame:
 
 def wanted(feed: Feed) -> Counter[tuple[Any, ...]]:
     return Counter(oracle(feed, "band", WINDOW[1], "full", 2 * SECOND))
-
-
-def counters(query: Any) -> dict[str, int]:
-    """The counters of a query, added up over its micro-batches."""
-    total: Counter[str] = Counter()
-    for progress in query.recentProgress:
-        values = progress.observedMetrics["slidejoin"].asDict()
-        total.update({name: value for name, value in values.items() if isinstance(value, int)})
-    return dict(total)
 
 
 def test_restart_at_every_micro_batch_boundary(
@@ -69,8 +60,8 @@ def test_no_cache_at_all(spark: SparkSession, tmp_path: Path) -> None:
     frame = full_join(spark, tmp_path, cache_bytes=0, how="left", partitions=3)
     query = drain(frame, tmp_path)
     assert results(spark, tmp_path, frame) == Counter(oracle(feed, "band", WINDOW[1], "left", 2 * SECOND))
-    assert counters(query)["cache_hits"] == 0
-    assert counters(query)["catch_up_from_state"] == counters(query)["catch_up_reads"] > 0
+    assert totals(query)["cache_hits"] == 0
+    assert totals(query)["catch_up_from_state"] == totals(query)["catch_up_reads"] > 0
 
 
 def test_a_stale_cache_is_not_used(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,6 +109,25 @@ def test_another_join_is_refused(
     assert "StateError" in str(failure.value)
     assert said in str(failure.value)
     assert "start this one with a new checkpointLocation" in str(failure.value)
+
+
+def test_state_that_was_altered_on_disk_is_noticed(
+    spark: SparkSession, tmp_path: Path, first_run: Path
+) -> None:
+    """Nobody joins with damaged state: the query stops, whether Spark's checksums or ours notice first."""
+    shutil.copytree(first_run / "kept", tmp_path / "checkpoint")
+    files = [
+        file
+        for file in (tmp_path / "checkpoint" / "state").rglob("*")
+        if file.suffix in (".changelog", ".zip")
+    ]
+    assert files
+    for file in files:
+        body = bytearray(file.read_bytes())
+        body[len(body) // 2] ^= 0xFF
+        file.write_bytes(bytes(body))
+    with pytest.raises(StreamingQueryException):
+        drain(full_join(spark, first_run), tmp_path)
 
 
 @pytest.fixture(scope="module")

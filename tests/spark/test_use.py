@@ -14,10 +14,22 @@ from pyspark.errors import AnalysisException
 
 import naive
 import slidejoin as sj
-from slidejoin.spark import ProgressLine, explain, join, settings
+from slidejoin.spark import ProgressLine, counters, explain, join, settings
 from slidejoin.spark.keys import murmur3, worker_keys
 from slidejoin.spark.session import PROVIDER, REASONS
-from spark.streams import CONDITIONS, DDL, SECOND, Feed, drain, oracle, results, sides_of, ticks, time_window
+from spark.streams import (
+    CONDITIONS,
+    DDL,
+    SECOND,
+    Feed,
+    drain,
+    oracle,
+    results,
+    sides_of,
+    ticks,
+    time_window,
+    totals,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,17 +226,14 @@ def test_counters(spark: SparkSession, tmp_path: Path) -> None:
     finally:
         spark.streams.removeListener(listener)
     assert results(spark, tmp_path, frame) == Counter(oracle(feed, condition, theirs, "inner"))
-    total: Counter[str] = Counter()
-    for progress in query.recentProgress:
-        metrics = progress.observedMetrics["slidejoin"].asDict()
-        total.update({name: value for name, value in metrics.items() if isinstance(value, int)})
+    total = totals(query)
     join_ = replay(feed, condition, theirs)
     for side, name in enumerate(("left", "right")):
         assert total[f"rows_in_{name}"] == join_.sides[side].rows_in
         assert total[f"late_{name}"] == join_.sides[side].late
         assert total[f"null_time_{name}"] == join_.sides[side].null_time
     assert total["matches"] == total["emitted"] == join_.matches
-    last = next(p.observedMetrics["slidejoin"] for p in query.recentProgress[::-1] if p.numInputRows)
+    last = next(counters(p) for p in query.recentProgress[::-1] if p.numInputRows)
     assert last["held_by"] == join_.held_by
     assert last["state_bytes"] > 0
 

@@ -14,7 +14,7 @@ from slidejoin.spark.missing import MissingError, require_packages
 require_packages()
 
 from slidejoin.spark.join import explain, join  # noqa: E402 - only once it is known that they can be imported
-from slidejoin.spark.progress import ProgressLine  # noqa: E402
+from slidejoin.spark.progress import ProgressLine, counters  # noqa: E402
 from slidejoin.spark.session import settings  # noqa: E402
 
-__all__ = ["MissingError", "ProgressLine", "explain", "join", "settings"]
+__all__ = ["MissingError", "ProgressLine", "counters", "explain", "join", "settings"]

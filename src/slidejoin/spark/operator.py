@@ -78,7 +78,6 @@ class JoinProcessor(StatefulProcessor):
         log = Log(query, self._store, Folder.of(here.query, worker, query.budget))
         replica, hit = cache.resume(name, query, log)
         outcome = replica.shard.take_in(messages)
-        replica.record(outcome, log)
         spent = perf_counter_ns() - began
         emitted = 0
         results = [replica.shard.rows_of(matches) for matches in outcome.matches]
@@ -92,6 +91,10 @@ class JoinProcessor(StatefulProcessor):
                     yield pd.DataFrame({PIECE: [body], progress.COLUMN: [None]})
                     began = perf_counter_ns()
             spent += perf_counter_ns() - began
+        # State is written while Spark is busy with the results that it has been given.
+        began = perf_counter_ns()
+        replica.record(outcome, log)
+        spent += perf_counter_ns() - began
         report = progress.report(
             replica, outcome, log, hit=hit, emitted=emitted,
             join_ns=spent - self._store.spent, state_ns=self._store.spent,

@@ -105,6 +105,24 @@ def observed(frame: DataFrame, name: str) -> DataFrame:
     )
 
 
+def counters(progress: Any, name: str = "slidejoin") -> dict[str, Any]:
+    """The counters of one micro-batch, from a query's ``lastProgress`` or a listener's; empty if it has none.
+
+    A micro-batch without rows has nothing to count: its counters are None.
+    """
+    metrics = progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics
+    found = metrics.get(name)
+    if found is None:
+        return {}
+    values = found if isinstance(found, dict) else found.asDict()
+    if set(values) == {"values", "schema"}:  # as Connect hands it out
+        return {
+            field["name"]: value
+            for field, value in zip(values["schema"]["fields"], values["values"], strict=True)
+        }
+    return dict(values)
+
+
 class ProgressLine(StreamingQueryListener):
     """Prints the counters of each micro-batch as one live line.
 
@@ -119,9 +137,9 @@ class ProgressLine(StreamingQueryListener):
         """Nothing is counted yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        metrics = event.progress.observedMetrics.get(self._name)
-        if metrics is not None:
-            self._say(line(event.progress.batchId, event.progress.batchDuration, metrics.asDict()))
+        found = counters(event.progress, self._name)
+        if found:
+            self._say(line(event.progress.batchId, event.progress.batchDuration, found))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """The last line stays."""
