@@ -42,7 +42,7 @@ def steady(run: Run, filled: int) -> dict[str, float]:
 
 
 def fitted(one: dict[str, float], two: dict[str, float]) -> tuple[float, float]:
-    """a and b in microseconds; b is at least a hundredth of the cost, as noise could make it nothing."""
+    """The costs a and b in microseconds; b is at least a hundredth of the cost, as noise could make it nothing."""
     b = max((two["cost_us"] - one["cost_us"]) / (two["copies"] - one["copies"]), one["cost_us"] / 100)
     return max(one["cost_us"] - b * one["copies"], 0.0), b
 

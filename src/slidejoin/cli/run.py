@@ -106,7 +106,7 @@ def run(
     the files. The output appears under its name only when it is complete. With --engine spark both inputs are
     joined as one batch: no row is late, and memory holds the files.
     """
-    with orderly(on):
+    with orderly(on, as_json=as_json):
         query = q.Query(on, window, time, rows, by, slide, how, lateness, late, order, index, flow, threads)
         if left == right == PIPE:
             raise UsageError(
@@ -145,7 +145,7 @@ def _spares_inputs(out: str, inputs: tuple[str, str]) -> None:
         if source == PIPE:
             continue
         path = Path(source).resolve()
-        if target == path or (path.is_dir() and target.parent == path):
+        if target == path or path in target.parents:
             raise UsageError(
                 f"--out {out} would be written over or into {option} {source}; expected another place, so that the "
                 "input stays as it is; name another file"

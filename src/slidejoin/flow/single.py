@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from slidejoin.window.arrivals import Arrivals
-from slidejoin.worker import Step, Worker
+from slidejoin.worker import SHARE, Step, Worker
 
 
 class Single:
@@ -35,6 +35,8 @@ class Single:
         ``leave(side, seen)`` is the bound below which rows leave once the stream has shown ``seen`` rows;
         None where rows leave by time, at the end of the push.
         """
+        if sum(one.rows for one in arrivals) >= 2 * SHARE:
+            self.worker.crew.wake()
         for group in (
             _interleaved(arrivals, self.piece_rows) if together else _in_turn(arrivals, self.piece_rows)
         ):
@@ -47,7 +49,7 @@ class Single:
                     seen = piece.positions.first + piece.rows
                     self.worker.expire(piece.side, leave(piece.side, seen), step)
                 if ring is not None:
-                    ring.complete()
+                    ring.complete(self.worker.crew)
 
     def send(self, group: Sequence[Arrivals], step: Step) -> None:
         """Give the worker rows that arrive together; a flow that keeps only some of them begins here."""
