@@ -41,7 +41,7 @@ class Spark:
         ours = settings(partitions=partitions or cores)
         for name in plain or []:
             del ours[name]
-        self.session = (
+        self.session = quietly(
             SparkSession.builder.master(f"local[{cores}]")
             .config(map=ours)
             .config("spark.ui.enabled", "false")
@@ -49,8 +49,8 @@ class Spark:
             .config("spark.driver.memory", "5g")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.sql.warehouse.dir", str(self.folder / "warehouse"))
-            .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-            .getOrCreate()
+            .config("spark.sql.streaming.numRecentProgressUpdates", "1000"),
+            self.folder / "log",
         )
         self.session.sparkContext.setLogLevel("ERROR")
         self.asked = 0
@@ -106,6 +106,18 @@ class Spark:
     def close(self) -> None:
         self.session.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def quietly(builder: SparkSession.Builder, log: Path) -> SparkSession:
+    """The session, with what its processes say in a file: workers report every start and end."""
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        return builder.getOrCreate()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def ours(left: DataFrame, right: DataFrame, condition: str, window: int, routing: str) -> DataFrame:
