@@ -54,7 +54,7 @@ def multiset(table: pa.Table) -> Counter[str]:
 
 
 def test_a_folder_of_text_and_awkward_types(tmp_path: Path) -> None:
-    """Parquet with types that Spark lacks, a folder of compressed and plain CSV, rows without a time."""
+    """Parquet with types that Spark lacks, a folder of CSV, rows without a time."""
     trades, quotes = feed(1, "trade"), feed(2, "quote")
     count = trades.num_rows
     ts = trades["ts"].cast(pa.timestamp("ns", "Europe/Berlin")).to_pylist()
@@ -69,10 +69,10 @@ def test_a_folder_of_text_and_awkward_types(tmp_path: Path) -> None:
     }
     left = pa.table({**odd, "trade": trades["trade"], "price": trades["price"]})
     pq.write_table(left, tmp_path / "trades.parquet")
+    quotes = quotes.set_column(0, "ts", quotes["ts"].cast(pa.timestamp("us", "UTC")))
     for number in range(3):
         write(quotes.slice(number * 150, 150), tmp_path / "quotes" / f"day={number}" / "part.csv")
-    words = ["--left", tmp_path / "trades.parquet", "--right", tmp_path / "quotes", *TIMED, "--how", "full",
-             "--right-type", "ts=timestamp[us, UTC]"]  # fmt: skip
+    words = ["--left", tmp_path / "trades.parquet", "--right", tmp_path / "quotes", *TIMED, "--how", "full"]
     local, spark, said = both(tmp_path, *words)
     assert spark.schema.equals(local.schema)
     assert multiset(spark) == multiset(local)
@@ -91,9 +91,22 @@ def test_count_windows_and_ndjson(tmp_path: Path) -> None:
 
 
 def test_what_goes_wrong_is_said(tmp_path: Path) -> None:
-    left, right = write(feed(1, "trade"), tmp_path / "l" / "a.csv"), write(feed(2, "quote"), tmp_path / "r.csv")
+    left, right = (
+        write(feed(1, "trade"), tmp_path / "l" / "a.csv"),
+        write(feed(2, "quote"), tmp_path / "r.csv"),
+    )
     (left.parent / "b.csv").write_text("ts,trade,price\n2026-01-05 09:30:00,x,1.5\n")
-    words = ["--left", left.parent, "--right", right, *TIMED, "--engine", "spark", "--out", tmp_path / "out.csv"]
+    words = [
+        "--left",
+        left.parent,
+        "--right",
+        right,
+        *TIMED,
+        "--engine",
+        "spark",
+        "--out",
+        tmp_path / "out.csv",
+    ]
     done = run(tmp_path, *words)
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith(f"error: cannot read {left.parent / 'b.csv'} as csv"), done.stderr
@@ -107,5 +120,7 @@ def test_what_goes_wrong_is_said(tmp_path: Path) -> None:
 
 
 def test_types_that_spark_lacks() -> None:
-    with pytest.raises(on_spark.SchemaError, match="left column 'x' is uint64; expected a type that Spark has"):
+    with pytest.raises(
+        on_spark.SchemaError, match="left column 'x' is uint64; expected a type that Spark has"
+    ):
         on_spark.schema_carried(pa.schema([("x", pa.uint64())]), "left")

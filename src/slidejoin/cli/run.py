@@ -239,7 +239,8 @@ def _join_on_spark(
     schema = on_spark.schema_of(join, sources)
     tally = Tally(perf_counter())
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=screen.stderr, transient=True, disable=not visible) as progress:
+    shown = visible and screen.stderr.is_terminal
+    with Progress(*columns, console=screen.stderr, transient=True, disable=not shown) as progress:
         progress.add_task("joining on Spark", total=None)
         counts = on_spark.join_files(
             query, sources, lambda: open_sink(out, out_format, schema), schema, out, master
