@@ -7,6 +7,9 @@ stage           each contender in a process of its own, taking turns
 report          figures, goals, the table on the screen, the JSON in results/
 foundation      the program: every figure of the embedded engine, from the sections
                 throughput, small_batches, memory, startup and many_pairs
+spark           another program: joins on Spark, against Spark's own
+                spark_feed: what is joined; spark_queries: sessions and queries; spark_model: many workers
+draw_spark      its charts and tables
 draw            the other program: charts and tables for docs/ from the JSON
 
 ``python -m bench`` measures everything; ``docs/performance.md`` says what the benchmarks favour.

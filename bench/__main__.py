@@ -16,6 +16,7 @@ from bench.stage import ROOT
 PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
     "spark": "joins on Spark, against its own with bucket keys (about fourteen minutes)",
+    "draw_spark": "the same for Spark, from results/spark.json",
     "draw": "charts and tables for docs/ from results/foundation.json",
 }
 MEASURING = ("foundation",)

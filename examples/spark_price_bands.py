@@ -20,14 +20,9 @@ def write(folder: Path, seed: int, key: str, amount: str, rows: int = 2_000) -> 
     """Two minutes of a feed in two files; each will be a micro-batch, in the order of their times."""
     draw = np.random.default_rng(seed)
     moments = OPENING + np.sort(draw.integers(0, 120_000_000, rows))
-    table = pa.table(
-        {
-            "ts": pa.array(moments, pa.timestamp("us", "UTC")),
-            key: np.arange(rows),
-            "price": draw.uniform(10, 200, rows).round(2),
-            amount: draw.integers(1, 1_000, rows),
-        }
-    )
+    ts = pa.array(moments, pa.timestamp("us", "UTC"))
+    price = draw.uniform(10, 200, rows).round(2)
+    table = pa.table({"ts": ts, key: np.arange(rows), "price": price, amount: draw.integers(1, 1_000, rows)})
     folder.mkdir()
     for number, start in enumerate(range(0, rows, rows // 2)):
         pq.write_table(table.slice(start, rows // 2), folder / f"{number}.parquet")
@@ -37,24 +32,20 @@ def write(folder: Path, seed: int, key: str, amount: str, rows: int = 2_000) -> 
 def main() -> None:
     builder = SparkSession.builder.master("local[2]").config(map=settings(partitions=2))
     spark = builder.config("spark.log.level", "ERROR").config("spark.ui.enabled", "false").getOrCreate()
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder) / "trades", 1, "trade", "qty")
-        write(Path(folder) / "quotes", 2, "quote", "size")
-        source = spark.readStream.option("maxFilesPerTrigger", 1)
-        trades = source.schema("ts TIMESTAMP, trade LONG, price DOUBLE, qty LONG").parquet(f"{folder}/trades")
-        quotes = source.schema("ts TIMESTAMP, quote LONG, price DOUBLE, size LONG").parquet(
-            f"{folder}/quotes"
-        )
+    with tempfile.TemporaryDirectory() as home:
+        write(Path(home) / "trades", 1, "trade", "qty")
+        write(Path(home) / "quotes", 2, "quote", "size")
+        feed = spark.readStream.option("maxFilesPerTrigger", 1)
+        trades = feed.schema("ts TIMESTAMP, trade LONG, price DOUBLE, qty LONG").parquet(f"{home}/trades")
+        quotes = feed.schema("ts TIMESTAMP, quote LONG, price DOUBLE, size LONG").parquet(f"{home}/quotes")
         on = "abs(l.price - r.price) <= 0.05 AND l.qty <= r.size"
         matches = join(trades, quotes, on, window=sj.Time("10 seconds", on="ts"), lateness="5 seconds")
         query = matches.writeStream.format("memory").queryName("matches").trigger(availableNow=True).start()
         query.awaitTermination()
         shown = spark.table("matches").select("trade", "quote", "price_l", "price_r", "qty", "size")
         shown.orderBy("trade", "quote").limit(5).show()
-        found = counters(query.lastProgress)
-        print(
-            f"{spark.table('matches').count()} matches; {found['state_rows']} rows are still in the windows"
-        )
+        state = counters(query.lastProgress)["state_rows"]
+        print(f"{spark.table('matches').count()} matches; {state} rows are still in the windows")
     spark.stop()
 
 
