@@ -16,6 +16,7 @@ import naive
 import slidejoin as sj
 from slidejoin.spark import ProgressLine, counters, explain, join, settings
 from slidejoin.spark.keys import murmur3, worker_keys
+from slidejoin.spark.progress import line
 from slidejoin.spark.session import PROVIDER, REASONS
 from spark.streams import (
     CONDITIONS,
@@ -236,6 +237,24 @@ def test_counters(spark: SparkSession, tmp_path: Path) -> None:
     last = next(counters(p) for p in query.recentProgress[::-1] if p.numInputRows)
     assert last["held_by"] == join_.held_by
     assert last["state_bytes"] > 0
+
+
+def test_the_live_line() -> None:
+    """The counters of a micro-batch as one line, from either shape that Spark hands them out in."""
+    values = {"rows_in_left": 1000, "rows_in_right": 500, "late_left": 3, "matches": 7000, "state_rows": 900}
+    values |= {"state_bytes": 2**21, "workers": 2, "rows_busiest_worker": 1000, "rows_all_workers": 1500}
+    values |= {"pack_ms": 1.2, "join_ms": 30.4, "state_ms": 5.0, "cache_hits": 1}
+    values |= {"watermark": "2026-03-01 12:00:00", "held_by": "right"}
+    connect = {"values": list(values.values()), "schema": {"fields": [{"name": name} for name in values]}}
+    for shape in (values, connect):
+        found = counters({"observedMetrics": {"slidejoin": shape}})
+        assert found == values
+        assert line(4, 1500, found) == (
+            "batch 4 · 1,500 rows in 1.50 s · 7,000 matches · state 900 rows, 2.0 MiB · late 3 · "
+            "watermark 2026-03-01 12:00:00, held by right · busiest worker x1.33 · "
+            "pack 1, join 30, state 5 ms · cache 1/2"
+        )
+    assert counters({"observedMetrics": {}}) == {}
 
 
 def replay(feed: Feed, condition: str, windows: Any) -> Any:
