@@ -158,14 +158,14 @@ class Model:
             replica, hit = cache.resume(key, self.query, log)
             outcome = replica.shard.take_in(messages)
             replica.record(outcome, log)
-            shard = replica.shard
-            for source in (*map(shard.rows_of, outcome.matches), shard.late_rows(outcome.late)):
+            served = replica.shard
+            for source in (*map(served.rows_of, outcome.matches), served.late_rows(outcome.late)):
                 for batch in source:
                     assert batch.schema.equals(self.query.result)
                     found += ids_of(batch)
-            shard.engine.check()
+            served.engine.check()
             self.reports.append({"late": sum(outcome.counted.late), "rows_in": sum(outcome.counted.rows_in),
-                                 "null_time": sum(outcome.counted.null_time), "matches": shard.pairs,
+                                 "null_time": sum(outcome.counted.null_time), "matches": served.pairs,
                                  "hit": hit})  # fmt: skip
             cache.keep(key, replica, self.query.budget)
         return found

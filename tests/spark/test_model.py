@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import assume, given
@@ -17,9 +17,22 @@ from generate.cases import HOWS, Advance, Call, Setup, call_lists, cases, setups
 from generate.conditions import NUMERIC, WIDTHS, band, filters
 from generate.expressions import Column, Compare, Connective, number
 from generate.profiles import examples
+from slidejoin.spark import cache, shard
 from spark.model import IDS, LATE, Model, expected_rows, numbered, query_of
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SEEDS = st.integers(0, 2**32)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_entries() -> Iterator[None]:
+    """Entries of a few rows: cutting and joining them is met often."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard, "ENTRY_BYTES", 300)
+        patch.setattr(cache, "_kept", OrderedDict())
+        yield
 
 
 def run(

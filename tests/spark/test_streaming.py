@@ -55,7 +55,7 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("seed", "how", "routing", "partitions", "condition", "windows", "late"), cases())
 def test_as_the_oracle_says(
-    spark: SparkSession, tmp_path: Path, seed: int, how: str, routing: str, partitions: int, condition: str,
+    spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, seed: int, how: str, routing: str, partitions: int, condition: str,
     windows: Any, late: str,
 ) -> None:  # fmt: skip
     ours, theirs = windows
@@ -65,6 +65,9 @@ def test_as_the_oracle_says(
         feed.by_moment()
     feed.write(tmp_path)
     lateness = seed % 4 if timed else 0
+    # As many partitions as workers: a task that has nothing to do costs as much as one that has.
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    request.addfinalizer(lambda: spark.conf.set("spark.sql.shuffle.partitions", "3"))
     frame = join(
         *sides_of(spark, tmp_path), on=CONDITIONS[condition][0], window=ours, how=how, routing=routing,
         partitions=partitions, late=late, lateness=f"{lateness} seconds" if timed else None,

@@ -23,7 +23,7 @@ from slidejoin.errors import LateRowError
 from slidejoin.matches import Matches
 from slidejoin.spark.message import Message
 from slidejoin.spark.query import HOME, Query
-from slidejoin.spark.share import Share, Span
+from slidejoin.spark.share import Share, Span, Stored
 from slidejoin.stats import Intaken
 from slidejoin.window.clock import Clocks
 from slidejoin.window.payload import concatenated, one_batch
@@ -149,7 +149,7 @@ class Shard:
         assert watermark is not None
         counts = " and ".join(f"{count} {SIDES[side]}" for side, count in enumerate(late) if count)
         raise LateRowError(
-            f"{counts} rows are late; expected times from the watermark {timeline.readable(watermark)} on; raise "
+            f"{counts} {'row is' if sum(late) == 1 else 'rows are'} late; expected times from the watermark {timeline.readable(watermark)} on; raise "
             "lateness, or use late='keep' or 'count'"
         )
 
@@ -193,25 +193,24 @@ class Shard:
         """What the push has stored and is still in the window, cut into entries."""
         entries = []
         for side in (0, 1):
-            stored = [piece for piece in self.flow.stored if piece.side == side]
             bound = self.bound(side)
-            stored = [piece for piece in stored if bound is None or int(piece.positions.max()) >= bound]
-            group: list[Any] = []
+            stored = [
+                part
+                for piece in self.flow.stored
+                if piece.side == side
+                for part in piece.cut(ENTRY_BYTES)
+                if bound is None or int(part.positions.max()) >= bound
+            ]
+            group: list[Stored] = []
             size = 0
-            for piece in [*stored, None]:
-                if group and (piece is None or size + piece.batch.nbytes > ENTRY_BYTES):
-                    entries.append(
-                        Fresh(
-                            side,
-                            concatenated([one.batch for one in group], group[0].batch.schema),
-                            np.concatenate([one.positions for one in group]),
-                            [one.span for one in group],
-                        )
-                    )
+            for part in stored:
+                if group and size + part.batch.nbytes > ENTRY_BYTES:
+                    entries.append(_entry(side, group))
                     group, size = [], 0
-                if piece is not None:
-                    group.append(piece)
-                    size += piece.batch.nbytes
+                group.append(part)
+                size += part.batch.nbytes
+            if group:
+                entries.append(_entry(side, group))
         return entries
 
     # -- to a later state ------------------------------------------------------------------------------
@@ -299,6 +298,15 @@ class Shard:
                 )
             columns.append(pa.array(np.ones(rows.num_rows, dtype=bool)))
             yield pa.RecordBatch.from_arrays(columns, schema=query.result)
+
+
+def _entry(side: int, group: Sequence[Stored]) -> Fresh:
+    return Fresh(
+        side,
+        concatenated([one.batch for one in group], group[0].batch.schema),
+        np.concatenate([one.positions for one in group]),
+        [one.span for one in group],
+    )
 
 
 def _policy(query: Query) -> tuple[tuple[int, ...], tuple[int, ...]]:

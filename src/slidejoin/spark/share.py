@@ -7,7 +7,8 @@ into the log, and numbers it, by which match marks are found again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,17 @@ class Stored(NamedTuple):
     batch: pa.RecordBatch
     positions: NDArray[np.int64]
     span: Span
+
+    def cut(self, size: int) -> Iterator[Stored]:
+        """The same rows in pieces of about so many bytes."""
+        count = min(self.span.rows, -(-self.batch.nbytes // size))
+        if count <= 1:
+            yield self
+            return
+        ends = [self.span.rows * n // count for n in range(count + 1)]
+        for begin, end in pairwise(ends):
+            span = Span(self.span.first + begin, end - begin)
+            yield Stored(self.side, self.batch.slice(begin, end - begin), self.positions[begin:end], span)
 
 
 class Share(Single):
