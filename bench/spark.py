@@ -169,11 +169,9 @@ def others(say: Say, sizes: Sizes) -> Section:
 def one_row(say: Say, sizes: Sizes) -> Section:
     """A micro-batch that is empty but for a row of each side, with our settings and without each of them."""
     manager = "spark.sql.streaming.checkpointFileManagerClass"
-    changelog = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
     variants: dict[str, dict[str, Any]] = {
         "with settings()": {},
         "without the checkpoint file manager": {"plain": [manager]},
-        "without changelog checkpoints": {"plain": [changelog]},
         "with 8 partitions": {"partitions": 8},
     }
     figures, detail = [], {}

@@ -54,6 +54,7 @@ def test_help(slidejoin, command):
         ({"--index": "magic"}, "magic"),
         ({"--flow": "magic"}, "magic"),
         ({"--engine": "spark", "--left": "-"}, "whose tasks read files"),
+        ({"--engine": "spark", "--rows": "5", "--window": None, "--time": None}, "without --by"),
         ({"--engine": "spark", "--order": "strict"}, "in no order"),
         ({"--engine": "spark", "--flow": "single"}, "routed by Spark"),
         ({"--engine": "spark", "--master": "spark://h:7077", "--out": "-"}, "beside the output"),

@@ -85,6 +85,11 @@ def check(query: Query, places: tuple[str, str], out: str, master: str | None) -
                 f"{option} {given} was given with --engine spark, where {why}; expected {option} {expected}; "
                 f"leave {option} out, or use --engine local"
             )
+    if query.rows is not None and query.by is None:
+        raise UsageError(
+            "--rows was given without --by, and Spark keeps no order of rows; expected a column that orders both inputs; "
+            "add --by COLUMN, or use --engine local"
+        )
     if PIPE in places:
         raise UsageError(
             "'-' was given with --engine spark, whose tasks read files; expected a file or a folder; save the pipe "
@@ -168,15 +173,19 @@ def _session(options: dict[str, str], master: str) -> Iterator[SparkSession]:
         raise SparkError(
             f"Spark could not be started on {master}: {_said(error)}; expected a session; its log is {log}"
         ) from error
+    kept = False
     try:
         yield session
     except (PySparkException, Py4JError) as error:
-        raise _ours(error) or SparkError(
+        ours = _ours(error)
+        kept = ours is None
+        raise ours or SparkError(
             f"Spark gave up: {_said(error)}; expected the join to finish; its log is {log}"
         ) from error
     finally:
         session.stop()
-    Path(log).unlink()
+        if not kept:
+            Path(log).unlink()
 
 
 @contextmanager
