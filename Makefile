@@ -11,18 +11,27 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --no-input
 WORKERS ?= 2
 ARGS ?=
 
-.PHONY: help install demo test lint format bench docs clean
+.PHONY: help install java demo test lint format bench docs clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.warm ## virtual environment from the pins, the package, warm kernels
 
+java: # Spark runs on it; installed where that can be done without asking
+	@command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java" || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing Java, which Spark runs on"; \
+			apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends openjdk-17-jre-headless >/dev/null; \
+		else \
+			echo "Spark needs Java 17 or newer, and none was found; install one (Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 1; \
+		fi; }
+
 demo: install ## two live streams joined before your eyes (about ten seconds)
 	@$(BIN)/slidejoin demo $(ARGS)
 
-test: install ## every test, in parallel (ARGS="-k band" to choose)
-	$(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS)
+test: install java ## every test, in parallel (ARGS="-k band" to choose)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q $(ARGS)
 
 lint: install ## style, types, and the direction of imports
 	$(BIN)/ruff check .
@@ -51,9 +60,9 @@ $(VENV)/.python:
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "could not create $(VENV); on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.python requirements/base.txt requirements/dev.txt pyproject.toml
+$(VENV)/.installed: $(VENV)/.python requirements/base.txt requirements/dev.txt requirements/spark.txt pyproject.toml
 	@echo "installing the pinned dependencies and slidejoin into $(VENV)"
-	@$(PIP) install -r requirements/dev.txt
+	@$(PIP) install -r requirements/spark.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 

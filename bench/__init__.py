@@ -9,6 +9,9 @@ foundation      the program: every figure of the embedded engine, from the secti
                 throughput, small_batches, memory, startup and many_pairs
 several         the program for several keys at once, with queries, several_contenders and several_parts
 draw            the other programs: charts and tables for docs/ from the JSON; draw_several for that of several
+spark           another program: joins on Spark, against Spark's own
+                spark_feed: what is joined; spark_queries: sessions and queries; spark_model: many workers
+draw_spark      its charts and tables
 
 ``python -m bench`` measures everything; ``docs/performance.md`` says what the benchmarks favour.
 """

@@ -16,6 +16,8 @@ from bench.stage import ROOT
 PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
     "several": "several inequalities at once, against SPO-Join, its alternatives, Polars and DuckDB (about five minutes)",
+    "spark": "joins on Spark, against its own with bucket keys (about fourteen minutes)",
+    "draw_spark": "the same for Spark, from results/spark.json",
     "draw": "charts and tables for docs/ from results/foundation.json",
     "draw_several": "charts and tables for docs/ from results/several.json",
 }

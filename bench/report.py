@@ -129,7 +129,7 @@ def write(
     }
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(_rounded(report), indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(rounded(report), indent=1) + "\n", encoding="utf-8")
     return path
 
 
@@ -161,13 +161,14 @@ def _cpu() -> str:
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # a checkout that is on the path, not installed
-            found[package] = slidejoin.__version__ if package == "slidejoin" else "unknown"
-    return found
+    return {"python": platform.python_version(), **{package: version_of(package) for package in PACKAGES}}
+
+
+def version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # a checkout that is on the path, not installed
+        return slidejoin.__version__ if package == "slidejoin" else "unknown"
 
 
 def commit() -> str | None:
@@ -190,12 +191,12 @@ def commit() -> str | None:
     return f"{head} with changes" if head and changed else head or None
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Six digits are more than a measurement has."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: rounded(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
+        return [rounded(one) for one in value]
     return value

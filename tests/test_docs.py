@@ -1,6 +1,7 @@
 """What README, docs/ and examples/ show is what happens.
 
-Python blocks of a page run in order in one namespace; a ``text`` block right after one is what it prints.
+Python blocks of a page run in order in one namespace; a ``text`` block right after one is what it prints. A block
+whose fence names a file shows lines of that file, and does not run.
 ``console`` blocks run in a shell, in an empty folder that holds examples/; the lines after ``$ command`` are its
 output. In shown output ``...`` stands for anything. Links to files must lead somewhere.
 """
@@ -23,13 +24,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*) *([^\n]*)\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
 @dataclass(frozen=True)
 class Block:
     language: str
+    file: str  # that it shows lines of; empty for most
     text: str
     line: int
     shown: str | None  # the text block right after it
@@ -45,8 +47,8 @@ def blocks(page: Path) -> list[Block]:
     found = []
     for fence, following in zip_longest(fences, fences[1:]):
         adjacent = following is not None and not source[fence.end() : following.start()].strip()
-        shown = following[2] if adjacent and following[1] == "text" else None
-        found.append(Block(fence[1], fence[2], source.count("\n", 0, fence.start()) + 2, shown))
+        shown = following[3] if adjacent and following[1] == "text" else None
+        found.append(Block(fence[1], fence[2], fence[3], source.count("\n", 0, fence.start()) + 2, shown))
     return found
 
 
@@ -61,7 +63,7 @@ def test_python_blocks(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__docs__"}
     for block in blocks(page):
-        if block.language != "python":
+        if block.language != "python" or block.file:
             continue
         where = f"{name(page)}:{block.line}"
         printed = io.StringIO()
@@ -69,6 +71,19 @@ def test_python_blocks(page, tmp_path, monkeypatch):
             exec(compile("\n" * (block.line - 1) + block.text, where, "exec"), namespace)
         if block.shown is not None:
             check(printed.getvalue(), block.shown, where)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_of_files(page):
+    for block in blocks(page):
+        if block.file:
+            source = (ROOT / block.file).read_text(encoding="utf-8")
+            assert bare(block.text) in bare(source), f"{name(page)}:{block.line}"
+
+
+def bare(text: str) -> str:
+    """Lines without what they are indented by, which depends on where they stand."""
+    return "\n".join(line.strip() for line in text.strip().split("\n"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -105,12 +120,22 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=180,  # a Spark session takes long to start where other tests run beside it
         check=False,
     )
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def shown_somewhere(example: Path) -> bool:
+    """Whether a page shows what the example prints, which runs it already."""
+    return any(
+        f"$ python {name(example)}" in block.text
+        for page in PAGES
+        for block in blocks(page)
+        if block.language == "console"
+    )
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if not shown_somewhere(e)], ids=name)
 def test_examples_run(example, tmp_path):
     finished = shell(f"python {shlex.quote(str(example))}", tmp_path)
     assert finished.returncode == 0, finished.stdout

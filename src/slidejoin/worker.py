@@ -97,6 +97,19 @@ class Worker:
         for index, batch in zip(home.subwindow.indexes, own, strict=True):
             index.insert(batch, crew)
 
+    def insert(self, arrivals: Arrivals) -> None:
+        """Store rows and fill their indexes, without probing: they come from a log, or others probe."""
+        home = self.store(arrivals)
+        self.fill(home, self.arrange(arrivals, home))
+
+    def probe(self, arrivals: Arrivals) -> list[Segment]:
+        """The pairs with the other side's window of rows that are stored elsewhere."""
+        ring = self.rings[1 - arrivals.side]
+        if ring is None or not ring.subwindows:
+            return []
+        self._choose(1 - arrivals.side, arrivals.batch)
+        return self._gathered(self.probing(arrivals, Home(ring.subwindows[-1], 0), ()))
+
     def _begin(self, subwindow: Subwindow, side: int) -> None:
         """Give a new subwindow its indexes; each starts from its predecessor, if that is of the same kind."""
         ring = self.rings[side]

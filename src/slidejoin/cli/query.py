@@ -100,10 +100,10 @@ class Query:
         """A fresh join; raises what :class:`slidejoin.Join` raises."""
         options: dict[str, Any] = {}
         if self.lateness is not None:
-            options["lateness"] = _length(self.lateness)
+            options["lateness"] = self.lateness_given
         return sj.Join(
             self.on,
-            window=self._windows(),
+            window=self.windows(),
             how=self.how,
             late=self.late,
             order=self.order,
@@ -123,7 +123,13 @@ class Query:
         """The columns that merge two inputs, for a count window."""
         return pair(self.by, "--by")
 
-    def _windows(self) -> Any:
+    @property
+    def lateness_given(self) -> str | int | None:
+        """As :class:`slidejoin.Join` takes it."""
+        return None if self.lateness is None else _length(self.lateness)
+
+    def windows(self) -> Any:
+        """The windows of both sides."""
         if self.rows is not None:
             return self._count_windows()
         lengths, times = pair(self.window, "--window"), self.times

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 import slidejoin as sj
+from slidejoin.cli import on_spark, screen
 from slidejoin.cli import query as q
-from slidejoin.cli import screen
 from slidejoin.cli.endings import UsageError, orderly
 from slidejoin.cli.feed import LEFT, RIGHT, Side, feed_by_rows, feed_by_time
 from slidejoin.cli.formats import FormatName
@@ -23,6 +30,7 @@ from slidejoin.cli.sinks import format_to, open_sink
 from slidejoin.cli.sources import PIPE, Input, Source
 
 FILES = "Inputs and output"
+ENGINE = "Where to run"
 BATCH_ROWS = 65_536  # as many rows as a result batch has; large enough to hide the cost of a push
 
 EngineName = Literal["local", "spark"]
@@ -79,7 +87,15 @@ def run(
     batch_rows: Annotated[
         int, typer.Option(min=1, help="Rows pushed at a time, at most.", rich_help_panel=FILES)
     ] = BATCH_ROWS,
-    engine: Annotated[EngineName, typer.Option(help="Where to run.")] = "local",
+    engine: Annotated[EngineName, typer.Option(help="Where to run.", rich_help_panel=ENGINE)] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="With --engine spark: the cluster, e.g. spark://host:7077; default: this machine, local\\[--threads].",
+            metavar="URL",
+            rich_help_panel=ENGINE,
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable summary.")] = False,
 ) -> None:
@@ -87,14 +103,10 @@ def run(
 
     The inputs are played as two streams, in the order of their rows: the side whose clock is behind goes
     first, and rows that come later than --lateness allows are counted as late. Memory holds the windows, not
-    the files. The output appears under its name only when it is complete.
+    the files. The output appears under its name only when it is complete. With --engine spark both inputs are
+    joined as one batch: no row is late, and memory holds the files.
     """
     with orderly(on, as_json=as_json):
-        if engine == "spark":
-            raise UsageError(
-                "--engine spark needs slidejoin.spark, which this version does not have; expected --engine local; "
-                "leave --engine out"
-            )
         query = q.Query(on, window, time, rows, by, slide, how, lateness, late, order, index, flow, threads)
         if left == right == PIPE:
             raise UsageError(
@@ -102,6 +114,10 @@ def run(
                 "give the other as a path"
             )
         join = query.join()
+        if engine == "spark":
+            on_spark.check(query, (left, right), out, master)
+        elif master is not None:
+            raise UsageError("--master was given without --engine spark; expected both; add --engine spark")
         format_to(out, out_format)
         _spares_inputs(out, (left, right))
         inputs = (
@@ -109,11 +125,15 @@ def run(
             Input(RIGHT, right, right_format, right_type or []),
         )
         with closing(inputs[0].open(batch_rows)) as ours, closing(inputs[1].open(batch_rows)) as theirs:
-            tally = _join_files(join, query, (ours, theirs), out, out_format, visible=not (quiet or as_json))
+            visible = not (quiet or as_json)
+            if engine == "spark":
+                tally = _join_on_spark(join, query, (ours, theirs), out, out_format, master, visible=visible)
+            else:
+                tally = _join_files(join, query, (ours, theirs), out, out_format, visible=visible)
         if as_json:
-            typer.echo(screen.as_json(tally.report(join)), err=out == PIPE)
+            typer.echo(screen.as_json(tally.report()), err=out == PIPE)
         elif not quiet:
-            tally.show(join, out)
+            tally.show(out)
 
 
 def _spares_inputs(out: str, inputs: tuple[str, str]) -> None:
@@ -140,32 +160,32 @@ class Tally:
     rows_in: int = 0
     rows_out: int = 0
     seconds: float = 0.0
+    stats: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
         """Rows of both inputs per second."""
         return self.rows_in / self.seconds if self.seconds else 0.0
 
-    def report(self, join: sj.Join) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """For ``--json``."""
         return {
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
             "seconds": round(self.seconds, 6),
             "rows_per_second": round(self.rate),
-            "stats": join.stats(),
+            "stats": self.stats,
         }
 
-    def show(self, join: sj.Join, out: str) -> None:
+    def show(self, out: str) -> None:
         """For a person. It goes to stderr: stdout may be the result."""
         where = "standard output" if out == PIPE else out
         screen.stderr.print(
             f"[bold]{self.rows_out:,}[/] {'row' if self.rows_out == 1 else 'rows'} to {where} from {self.rows_in:,} in {self.seconds:.2f} s "
             f"({screen.short(self.rate)} rows/s)"
         )
-        stats = join.stats()
         for side in (LEFT, RIGHT):
-            mine = stats[side]
+            mine = self.stats[side]
             if mine["late"] or mine["null_time"]:
                 screen.stderr.print(
                     f"[yellow]{side}: {mine['late']:,} late and {mine['null_time']:,} without a time were not "
@@ -200,6 +220,32 @@ def _join_files(
                 tally.rows_out += batch.num_rows
                 tick()
             tick()
+    tally.seconds = perf_counter() - tally.began
+    tally.stats = join.stats()
+    return tally
+
+
+def _join_on_spark(
+    join: sj.Join,
+    query: q.Query,
+    sources: tuple[Source, Source],
+    out: str,
+    out_format: FileFormat,
+    master: str | None,
+    *,
+    visible: bool,
+) -> Tally:
+    """The same by Spark; a spinner on stderr while a person watches."""
+    schema = on_spark.schema_of(join, sources)
+    tally = Tally(perf_counter())
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    shown = visible and screen.stderr.is_terminal
+    with Progress(*columns, console=screen.stderr, transient=True, disable=not shown) as progress:
+        progress.add_task("joining on Spark", total=None)
+        counts = on_spark.join_files(
+            query, sources, lambda: open_sink(out, out_format, schema), schema, out, master
+        )
+    tally.rows_in, tally.rows_out, tally.stats = counts.rows_in, counts.rows_out, counts.sides
     tally.seconds = perf_counter() - tally.began
     return tally
 

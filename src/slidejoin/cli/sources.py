@@ -88,8 +88,8 @@ class Source:
         self.name = "standard input" if given.where == PIPE else given.where
         self.sized = bool(paths)
         self._side = given.side
-        self._paths = paths
-        self._kind: FormatName = kind
+        self.paths = paths
+        self.kind: FormatName = kind
         self._batch_rows = batch_rows
         self._sizes = [path.stat().st_size for path in paths]
         self._current = 0
@@ -109,7 +109,7 @@ class Source:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows of all files, in batches of at most the asked number of rows."""
-        for number in range(max(len(self._paths), 1)):
+        for number in range(max(len(self.paths), 1)):
             if number:
                 self._current = number
                 self._reader = self._open(number)
@@ -118,7 +118,7 @@ class Source:
                 for start in range(0, batch.num_rows, self._batch_rows):
                     yield batch.slice(start, self._batch_rows)
             self._reader.close()
-        self._current = len(self._paths)
+        self._current = len(self.paths)
 
     def fraction(self) -> float:
         """The share of all bytes that has been read."""
@@ -134,15 +134,15 @@ class Source:
 
     def _open(self, number: int) -> Reader:
         try:
-            if not self._paths:
-                return open_pipe(sys.stdin.buffer, self._kind, self._types)
-            return open_file(self._paths[number], self._kind, self._types, self._batch_rows)
+            if not self.paths:
+                return open_pipe(sys.stdin.buffer, self.kind, self._types)
+            return open_file(self.paths[number], self.kind, self._types, self._batch_rows)
         except UNREADABLE as error:
             # a path that cannot be opened is a mistake of the caller; bytes that make no sense are a failure
             kind = UsageError if isinstance(error, OSError) and error.errno else InputError
             raise kind(
-                f"cannot read {self._where(number)} as {self._kind}: {_first_line(error)}; expected a readable "
-                f"{self._kind} file; is --{self._side}-format right?"
+                f"cannot read {self._where(number)} as {self.kind}: {_first_line(error)}; expected a readable "
+                f"{self.kind} file; is --{self._side}-format right?"
             ) from error
 
     def _readable(self) -> Iterator[pa.RecordBatch]:
@@ -152,12 +152,12 @@ class Source:
         except UNREADABLE as error:
             hint = (
                 f"name the column's type with --{self._side}-type COLUMN=TYPE"
-                if self._kind in TEXT
+                if self.kind in TEXT
                 else "check how it was written"
             )
             raise InputError(
                 f"cannot read {self._where(self._current)} further: {_first_line(error)}; expected "
-                f"{self._kind} with the same types to its end; {hint}"
+                f"{self.kind} with the same types to its end; {hint}"
             ) from error
 
     def _same_columns(self, number: int) -> None:
@@ -168,7 +168,7 @@ class Source:
             )
 
     def _where(self, number: int) -> str:
-        return str(self._paths[number]) if self._paths else self.name
+        return str(self.paths[number]) if self.paths else self.name
 
 
 def _columns(schema: pa.Schema) -> str:

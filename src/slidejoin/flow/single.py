@@ -42,7 +42,7 @@ class Single:
         ):
             admitted = [piece for piece in map(self.worker.admit, group) if piece.rows]
             if admitted:
-                self.worker.join(admitted, step)
+                self.send(admitted, step)
             for piece in group:
                 ring = self.worker.rings[piece.side]
                 if leave is not None:
@@ -50,6 +50,10 @@ class Single:
                     self.worker.expire(piece.side, leave(piece.side, seen), step)
                 if ring is not None:
                     ring.complete(self.worker.crew)
+
+    def send(self, group: Sequence[Arrivals], step: Step) -> None:
+        """Give the worker rows that arrive together; a flow that keeps only some of them begins here."""
+        self.worker.join(group, step)
 
 
 def _in_turn(arrivals: Sequence[Arrivals], size: int) -> Iterator[list[Arrivals]]:

@@ -1,0 +1,270 @@
+"""Joins on Spark: ours against Spark's own with bucket keys; other conditions; small micro-batches; a model.
+
+``python -m bench spark`` takes about fourteen minutes and writes results/spark.json. ``--only SECTION`` measures
+some sections and puts them in the place of those in the file, each with its own date and commit. ``--quick`` takes
+about two minutes on smaller sizes and writes a file of another name.
+
+Figures are rows of both sides per second over the steady half: the second half of the micro-batches that came
+once the window was full, by the time that Spark says each took. Spark's own join is slow, so it joins fewer
+micro-batches of the same sizes at the same window; a time limit ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+
+from bench import report, spark_model
+from bench.report import RESULTS, Figure, Section
+from bench.stage import Stage, StageError
+from bench.workloads import SEED
+
+PACKAGES = (*report.PACKAGES, "pyspark", "pandas")
+TARGET = "bench.spark_queries:Spark"
+LIMIT = 110.0  # seconds for one query
+BAND = 325.0  # seconds for the band join with all contenders; what the first leave, the last one has
+GOALS = {"memory": {"large": 20.0, "small": 6.0}, "rocksdb": {"large": 50.0, "small": 15.0}}
+NAMES = {"memory": "its in-memory store", "rocksdb": "RocksDB"}
+
+Say = Callable[[str], None]
+Run = dict[str, Any]
+
+
+class Sizes:
+    """Rows of one side: in a window, in a large and in a small micro-batch."""
+
+    def __init__(self, *, quick: bool) -> None:
+        self.window, self.large, self.small = (40_000, 25_000, 5_000) if quick else (400_000, 250_000, 50_000)
+        self.far = 5 * self.window  # the large window
+        self.filling = [self.window // 2] * 2
+        self.quick = quick
+
+
+def pace(batches: Sequence[Run]) -> float:
+    """Rows of both sides per second over the second half."""
+    half = batches[len(batches) // 2 :]
+    return sum(batch["rows"] for batch in half) / sum(batch["ms"] for batch in half) * 1000
+
+
+def of_size(run: Run, size: int, filled: int) -> list[Run]:
+    """The micro-batches of a size that came when the window was full."""
+    done = list(zip(run["sizes"], run["batches"], strict=False))
+    return [batch for given, batch in done[filled:] if given == size]
+
+
+# -- Spark's own join --------------------------------------------------------------------------------
+
+
+def band(say: Say, sizes: Sizes) -> Section:
+    """The band join against Spark's own, on large and small micro-batches."""
+    runs: dict[str, Run] = {}
+    check = {"kind": "band", "window": 5_000, "sizes": [4_000] * 4, "check": True}
+    plans = {
+        "ours": [sizes.large] * 10 + [sizes.small] * 16,
+        "memory": [sizes.small] * 3 + [sizes.large] * 2,  # the small ones first: the limit may end it
+        "rocksdb": [sizes.small] * 3 + [sizes.large],
+    }
+    prints, began = {}, perf_counter()
+    for name, plan in plans.items():
+        say(f"band join, {sizes.window:,} rows a side: {name}")
+        with Stage(TARGET) as stage:
+            checked = stage.call("run", join=name, **check)
+            prints[name] = [
+                sum(batch[part] or 0 for batch in checked["batches"]) for part in ("pairs", "print")
+            ]
+            left = BAND - (perf_counter() - began)
+            runs[name] = stage.call(
+                "run", kind="band", window=sizes.window, sizes=sizes.filling + plan, join=name,
+                limit=left if name == "rocksdb" else LIMIT,
+            )  # fmt: skip
+            stage.call("close")
+    if len({tuple(found) for found in prints.values()}) != 1:
+        raise StageError(f"the joins found different pairs: {prints}")
+    figures, filled = [], len(sizes.filling)
+    for what, size in (("large", sizes.large), ("small", sizes.small)):
+        title = f"band join, {size:,} rows a side per trigger"
+        mine = pace(of_size(runs["ours"], size, filled))
+        figures.append(Figure(f"spark.band.{what}", f"{title}: slidejoin", mine, "rows/s"))
+        for store in ("memory", "rocksdb"):
+            batches = of_size(runs[store], size, filled) or of_size(runs[store], sizes.small, filled)
+            if not batches:  # given up before one was done; the page says so
+                continue
+            theirs, at = pace(batches), batches[0]["rows"] // 2
+            joined = f"Spark's own on {NAMES[store]}" + (f" (measured at {at:,})" if at != size else "")
+            figures += [
+                Figure(f"spark.band.{what}.{store}", f"{title}: {joined}", theirs, "rows/s"),
+                Figure(
+                    f"spark.band.{what}.against_{store}", f"{title}: against {joined}", mine / theirs, "x",
+                    GOALS[store][what],
+                ),
+            ]  # fmt: skip
+    figures += share(of_size(runs["ours"], sizes.large, filled))
+    return Section(figures, {"runs": runs, "pairs_compared": prints["ours"][0]})
+
+
+def share(batches: Sequence[Run]) -> list[Figure]:
+    """How much of a micro-batch is the join's own: time in workers over the time that all of them had."""
+    half = batches[len(batches) // 2 :]
+
+    def part(*names: str) -> float:
+        return 100 * sum(
+            sum(batch[name] for name in names) / batch["workers"] / batch["ms"] for batch in half
+        ) / len(half)  # fmt: skip
+
+    title = "large micro-batches"
+    return [
+        Figure("spark.share.join", f"{title}: the join's own part (join and state)", part("join_ms", "state_ms"), "%",
+               50.0, at_most=True),
+        Figure("spark.share.kernels", f"{title}: of it, joining and catching up", part("join_ms"), "%"),
+        Figure("spark.share.state", f"{title}: of it, reading and writing state", part("state_ms"), "%"),
+        Figure("spark.share.pack", f"{title}: packing, before the shuffle", part("pack_ms"), "%"),
+    ]  # fmt: skip
+
+
+# -- other sizes, other conditions -------------------------------------------------------------------
+
+
+def far(say: Say, sizes: Sizes) -> Section:
+    """A window five times as long."""
+    say(f"band join, {sizes.far:,} rows a side")
+    with Stage(TARGET) as stage:
+        filling = [sizes.large] * (sizes.far // sizes.large)
+        run = stage.call("run", kind="band", window=sizes.far, sizes=filling + [sizes.large] * 8)
+        stage.call("close")
+    speed = pace(run["batches"][len(filling) :])
+    what = f"band join, window of {sizes.far:,} rows a side: slidejoin"
+    return Section([Figure("spark.far", what, speed, "rows/s", 300_000.0)], {"run": run})
+
+
+def others(say: Say, sizes: Sizes) -> Section:
+    """Conditions that Spark's own join refuses."""
+    figures, runs = [], {}
+    with Stage(TARGET) as stage:
+        for kind in ("two inequalities", "or of bands", "unequal with band"):
+            say(f"{kind}, {sizes.window:,} rows a side")
+            run = stage.call(
+                "run", kind=kind, window=sizes.window, sizes=sizes.filling + [sizes.large] * 6, limit=LIMIT
+            )
+            runs[kind] = run
+            batches = run["batches"][len(sizes.filling) :]
+            if batches:
+                figures.append(
+                    Figure(f"spark.others.{kind}", f"{kind}: slidejoin", pace(batches), "rows/s", 100_000.0)
+                )
+        stage.call("close")
+    return Section(figures, runs)
+
+
+def one_row(say: Say, sizes: Sizes) -> Section:
+    """A micro-batch that is empty but for a row of each side, with our settings and without each of them."""
+    manager = "spark.sql.streaming.checkpointFileManagerClass"
+    variants: dict[str, dict[str, Any]] = {
+        "with settings()": {},
+        "without the checkpoint file manager": {"plain": [manager]},
+        "with 8 partitions": {"partitions": 8},
+    }
+    figures, detail = [], {}
+    for name, changed in variants.items():
+        say(f"micro-batches of one row, {name}")
+        with Stage(TARGET, **changed) as stage:
+            run = stage.call("run", kind="band", window=sizes.window, sizes=sizes.filling + [1] * 14)
+            stage.call("close")
+        detail[name] = run
+        took = [batch["ms"] for batch in run["batches"][len(sizes.filling) + 4 :]]
+        figures.append(
+            Figure(f"spark.one_row.{name}", f"a micro-batch of one row a side, {name}", median(took), "ms")
+        )
+    return Section(figures, detail)
+
+
+def model(say: Say, sizes: Sizes) -> Section:
+    """Costs of a row on 1 and 2 workers for each routing."""
+    runs = []
+    for cores in (1, 2):
+        with Stage(TARGET, cores=cores) as stage:
+            for routing, kind in (("split", "band"), ("grid", "band"), ("hash", "equality")):
+                say(f"{routing} on {cores} workers")
+                run = stage.call(
+                    "run",
+                    kind=kind,
+                    window=sizes.window,
+                    sizes=sizes.filling + [sizes.large] * 6,
+                    routing=routing,
+                )
+                runs.append({"cores": cores, **run})
+            stage.call("close")
+    return spark_model.section(runs, len(sizes.filling))
+
+
+SECTIONS = {"band": band, "others": others, "one_row": one_row, "far": far, "model": model}
+
+
+# -- the program -------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.spark", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--quick", action="store_true", help="smaller sizes: about two minutes")
+    parser.add_argument(
+        "--only", choices=SECTIONS, action="append", help="only this section (may be repeated)"
+    )
+    asked = parser.parse_args(arguments)
+    console = Console()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    measured = report.commit()
+    report.say_where(console, load)
+    path = RESULTS / ("spark-quick.json" if asked.quick else "spark.json")
+    start = perf_counter()
+    with console.status("starting") as status:
+        for name in asked.only or SECTIONS:
+            began = perf_counter()
+            section = SECTIONS[name](status.update, Sizes(quick=asked.quick))
+            took = perf_counter() - began
+            console.print(report.table(section.figures, f"{name.replace('_', ' ')} ({took:.0f} s)"))
+            keep(path, name, section, load=load, seconds=took, measured=measured, quick=asked.quick)
+    console.print(f"{perf_counter() - start:.0f} s; written to {path.name}")
+
+
+def keep(
+    path: Path, name: str, section: Section, *, load: float, seconds: float, measured: Any, quick: bool
+) -> None:
+    """Put a section into the file, in the place of an older one."""
+    kept = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"name": "spark", "sections": {}}
+    )
+    versions = {package: report.version_of(package) for package in PACKAGES}
+    kept["sections"][name] = {
+        "taken": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": measured,
+        "quick": quick,
+        "seconds": seconds,
+        "seed": SEED,
+        "machine": {**report.machine(), "load_before": load},
+        "versions": versions,
+        "figures": [{**asdict(figure), "met": figure.met} for figure in section.figures],
+        "detail": section.detail,
+    }
+    RESULTS.mkdir(exist_ok=True)
+    path.write_text(json.dumps(report.rounded(kept), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; sections that were done are written")
+    except StageError as error:
+        sys.exit(str(error))

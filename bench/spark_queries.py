@@ -1,0 +1,172 @@
+"""Queries on Spark, in a process with a session of its own: ours, and Spark's own join with bucket keys.
+
+Spark's own join refuses a condition without an equality. The way around it: cut the key's range into buckets
+as wide as the band's half, copy each row of one side into three of them, join on the bucket and the time bounds,
+and keep the pairs that really match. Both joins read the same files, have as many partitions as the master has
+cores, and end in the same sink, which drops the rows.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+
+import slidejoin as sj
+from bench.spark_feed import KINDS, columns_of, keys_for, write
+from slidejoin.spark import counters, join, settings
+from slidejoin.spark.session import PROVIDER
+
+STORES = {
+    "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+POLL = 0.2  # seconds between looks at a query that has a limit
+
+
+class Spark:
+    """A session and what can be asked of it; lives in a ``bench.stage.Stage``."""
+
+    def __init__(self, cores: int = 2, partitions: int | None = None, plain: list[str] | None = None) -> None:
+        """``plain``: settings of ours that are left at Spark's defaults."""
+        self.folder = Path(tempfile.mkdtemp(prefix="slidejoin-bench-"))
+        os.environ["SPARK_LOCAL_DIRS"] = str(self.folder / "scratch")
+        ours = settings(partitions=partitions or cores)
+        for name in plain or []:
+            del ours[name]
+        self.session = quietly(
+            SparkSession.builder.master(f"local[{cores}]")
+            .config(map=ours)
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.memory", "5g")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.warehouse.dir", str(self.folder / "warehouse"))
+            .config("spark.sql.streaming.numRecentProgressUpdates", "1000"),
+            self.folder / "log",
+        )
+        self.session.sparkContext.setLogLevel("ERROR")
+        self.asked = 0
+
+    def run(
+        self,
+        kind: str,
+        window: int,
+        sizes: list[int],
+        rate: float = 2.0,
+        join: str = "ours",
+        routing: str = "auto",
+        limit: float | None = None,
+        check: bool = False,
+    ) -> dict[str, Any]:
+        """Stream files of these sizes; for every micro-batch its rows, milliseconds and counters.
+
+        ``join``: ours, or the state store of Spark's own (memory, rocksdb). ``limit``: seconds after which the
+        query is given up; micro-batches that are done by then count.
+        """
+        self.asked += 1
+        folder = self.folder / str(self.asked)
+        described = KINDS[kind]
+        write(folder, described, sizes, keys_for(described, window, rate))
+        condition = described.condition(window, rate)
+        left, right = (
+            self.session.readStream.schema(columns_of(described))
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(folder / side))
+            for side in ("left", "right")
+        )
+        self.session.conf.set(PROVIDER, STORES["memory" if join == "memory" else "rocksdb"])
+        joined = (
+            ours(left, right, condition, window, routing)
+            if join == "ours"
+            else with_buckets(left, right, condition, window)
+        )
+        if check:
+            found = F.sum(F.xxhash64("id_l", "id_r") % 1_000_003)
+            joined = joined.observe("found", F.count(F.lit(1)).alias("pairs"), found.alias("print"))
+        writer = joined.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
+        began = perf_counter()
+        query = writer.trigger(availableNow=True).start()
+        given_up = not ended(query, limit)
+        seconds = perf_counter() - began
+        batches = [batch_of(progress) for progress in query.recentProgress if progress.numInputRows]
+        shutil.rmtree(folder)
+        return {
+            "kind": kind, "window": window, "rate": rate, "join": join, "routing": routing, "condition": condition,
+            "sizes": sizes, "given_up": given_up, "seconds": seconds, "batches": batches,
+        }  # fmt: skip
+
+    def close(self) -> None:
+        self.session.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def quietly(builder: SparkSession.Builder, log: Path) -> SparkSession:
+    """The session, with what its processes say in a file: workers report every start and end."""
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        return builder.getOrCreate()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def ours(left: DataFrame, right: DataFrame, condition: str, window: int, routing: str) -> DataFrame:
+    return join(left, right, on=condition, window=sj.Time(f"{window} milliseconds", on="ts"), routing=routing)
+
+
+def with_buckets(left: DataFrame, right: DataFrame, condition: str, window: int) -> DataFrame:
+    """Spark's own join for a band on k."""
+    reach = int(condition.rpartition(" ")[2])
+    a = left.withWatermark("ts", "0 seconds").withColumn("bucket", F.floor(F.col("k") / reach)).alias("l")
+    b = (
+        right.withWatermark("ts", "0 seconds")
+        .withColumn("own", F.floor(F.col("k") / reach))
+        .withColumn("bucket", F.explode(F.array(F.col("own") - 1, F.col("own"), F.col("own") + 1)))
+        .alias("r")
+    )
+    length = F.expr(f"INTERVAL {window} MILLISECONDS")
+    timely = (F.col("l.ts") >= F.col("r.ts") - length) & (F.col("l.ts") <= F.col("r.ts") + length)
+    near = F.abs(F.col("l.k") - F.col("r.k")) <= reach
+    joined = a.join(b, (F.col("l.bucket") == F.col("r.bucket")) & timely & near)
+    return joined.select(
+        F.col("l.ts").alias("ts_l"), F.col("l.id").alias("id_l"), F.col("l.k").alias("k_l"),
+        F.col("r.ts").alias("ts_r"), F.col("r.id").alias("id_r"), F.col("r.k").alias("k_r"),
+    )  # fmt: skip
+
+
+def ended(query: Any, limit: float | None) -> bool:
+    """Wait for the end of a query; False if it was given up."""
+    deadline = perf_counter() + (limit or math.inf)
+    while query.isActive and perf_counter() < deadline:
+        sleep(POLL)
+    if not query.isActive:
+        query.awaitTermination()  # raises what went wrong
+        return True
+    query.stop()
+    return False
+
+
+def batch_of(progress: Any) -> dict[str, Any]:
+    """What is kept of a micro-batch."""
+    found = progress.observedMetrics.get("found")
+    took = dict(progress.durationMs)
+    kept = ("pack_ms", "join_ms", "state_ms", "matches", "state_rows", "state_bytes", "cache_hits", "catch_up_reads",
+            "rows_all_workers", "rows_busiest_worker", "workers")  # fmt: skip
+    mine = counters(progress)
+    return {
+        "rows": progress.numInputRows,
+        "ms": took["triggerExecution"],
+        "phases": took,
+        **{name: mine[name] for name in kept if name in mine},
+        **({} if found is None else {"pairs": found["pairs"], "print": found["print"]}),
+    }

@@ -1,0 +1,212 @@
+"""The join of two DataFrames: checks everything, then composes pack, shuffle, join, unpack."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, BooleanType, IntegerType, StructField, StructType
+
+from slidejoin.errors import SchemaError, StateError, WindowError
+from slidejoin.settings import Settings
+from slidejoin.spark.backfill import joiner
+from slidejoin.spark.columns import arrow_schema, result_schema
+from slidejoin.spark.operator import OUTPUT, JoinProcessor
+from slidejoin.spark.pack import packer
+from slidejoin.spark.progress import observed
+from slidejoin.spark.query import LATE, Query
+from slidejoin.spark.route import resolve
+from slidejoin.spark.session import PARTITIONS, require_rocksdb, shuffle_partitions
+from slidejoin.spark.unpack import unpacker
+from slidejoin.window.spec import SIDES, Rows, Window
+
+PACKED = StructType([StructField("worker", IntegerType()), StructField("message", BinaryType())])
+MOST_WORKERS = 64  # without being asked for: with more, messages get small before work does
+LARGEST_BUDGET = 4 << 30
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str,
+    window: Window | tuple[Window, Window] | None = None,
+    how: str = "inner",
+    lateness: Any = None,
+    late: str = "count",
+    partitions: int | None = None,
+    routing: str = "auto",
+    *,
+    index: str = "auto",
+    aliases: tuple[str, str] = ("l", "r"),
+    suffixes: tuple[str, str] = ("_l", "_r"),
+    cache_bytes: int | None = None,
+    name: str = "slidejoin",
+) -> DataFrame:
+    """Join two DataFrames, both streaming or both static, on any SQL condition over sliding windows.
+
+    ``partitions``: workers of the join, by default as many as the session's shuffles have. ``routing``: how
+    rows find them: auto, split, hash or grid. ``cache_bytes``: what one Python process may keep in memory,
+    and a host in files, between micro-batches; 0 keeps nothing, which is slow and as exact. ``name``: where
+    the counters appear in the progress; give each join of a query its own.
+
+    Nothing runs and no setting is changed; what can be found wrong is raised here.
+    """
+    session = left.sparkSession
+    if left.isStreaming != right.isStreaming:
+        kinds = ["a streaming" if frame.isStreaming else "a batch" for frame in (left, right)]
+        raise SchemaError(
+            f"the left is {kinds[0]} DataFrame and the right {kinds[1]} one; expected two of a kind; read both with "
+            "readStream or both with read (for a fixed table beside a stream, Spark's own stream-static join serves)"
+        )
+    query = planned(
+        left,
+        right,
+        on,
+        window,
+        how,
+        lateness,
+        late,
+        partitions,
+        routing,
+        index,
+        aliases,
+        suffixes,
+        cache_bytes,
+    )
+    if left.isStreaming:
+        require_rocksdb(session)
+    text, tasks = query.text(), shuffle_partitions(session)
+    packed = left.mapInArrow(packer(text, 0, tasks), PACKED).unionByName(
+        right.mapInArrow(packer(text, 1, tasks), PACKED)
+    )
+    extra = [StructField(LATE, BooleanType(), nullable=False)] if query.keeps_late else []
+    names = query.result if not extra else query.result.remove(len(query.result) - 1)
+    schema = result_schema((left.schema, right.schema), names, extra)
+    if not left.isStreaming:
+        return packed.repartition(tasks, "worker").mapInArrow(joiner(text, tasks), schema)
+    joined = packed.groupBy("worker").transformWithStateInPandas(
+        JoinProcessor(text, tasks), outputStructType=OUTPUT, outputMode="Append", timeMode="None"
+    )
+    return observed(joined, name).mapInArrow(unpacker(), schema)
+
+
+def explain(
+    left: DataFrame,
+    right: DataFrame,
+    on: str,
+    window: Window | tuple[Window, Window] | None = None,
+    how: str = "inner",
+    lateness: Any = None,
+    late: str = "count",
+    partitions: int | None = None,
+    routing: str = "auto",
+    *,
+    index: str = "auto",
+    aliases: tuple[str, str] = ("l", "r"),
+    suffixes: tuple[str, str] = ("_l", "_r"),
+    cache_bytes: int | None = None,
+    name: str = "slidejoin",
+) -> str:
+    """What ``join`` with the same arguments would do: the condition taken apart, routing and why, state."""
+    query = planned(
+        left,
+        right,
+        on,
+        window,
+        how,
+        lateness,
+        late,
+        partitions,
+        routing,
+        index,
+        aliases,
+        suffixes,
+        cache_bytes,
+    )
+    settings, router = query.settings, query.router
+    lines = [query.bound.describe().rstrip(), ""]
+    for side, stated in enumerate(settings.windows):
+        lines.append(f"{SIDES[side] + ' window':<13} {stated}")
+    if settings.timed:
+        lines.append(f"lateness      {settings.lateness or 0}, late rows: {settings.late}")
+    lines += [
+        f"join          {settings.how}, {'streaming' if left.isStreaming else 'batch'}, counters as {name!r}",
+        f"workers       {query.workers}, of {shuffle_partitions(left.sparkSession)} shuffle partitions",
+        f"routing       {router.name}{' (auto)' if routing == 'auto' else ''}: {router.reason}",
+        f"state         {held(query)}",
+    ]
+    return "\n".join(lines)
+
+
+def held(query: Query) -> str:
+    """Which rows are held where."""
+    how, workers = query.settings.how, query.workers
+    if workers == 1 or query.routing == "hash":
+        return "each row at one worker"
+    if query.routing == "grid":
+        anchored = [SIDES[side] for side, cells in enumerate(query.router.cells) if cells is not None]  # type: ignore[attr-defined]
+        if len(anchored) == 2:
+            return "each row at its home and at the workers whose cells its band touches"
+        return f"{anchored[0]} rows at one worker, the others at the workers whose cells their band touches"
+    if how == "inner":
+        return f"each row at one of {workers} workers; all of them probe"
+    if how == "full":
+        return f"every row at each of {workers} workers"
+    single = query.settings.padded[0]
+    return f"{SIDES[single]} rows at one worker each, {SIDES[1 - single]} rows at each of {workers}"
+
+
+def planned(
+    left: DataFrame,
+    right: DataFrame,
+    on: Any,
+    window: Any,
+    how: Any,
+    lateness: Any,
+    late: Any,
+    partitions: Any,
+    routing: Any,
+    index: Any,
+    aliases: Any,
+    suffixes: Any,
+    cache_bytes: Any,
+) -> Query:
+    """The query that the arguments ask for, checked as far as that goes without rows."""
+    settings = Settings.checked(
+        on, window, how, lateness, late, "none", index, "auto", 1, aliases, suffixes, None
+    )
+    for stated in settings.windows:
+        if isinstance(stated, Rows) and stated.by is None:
+            raise WindowError(
+                f"Rows({stated.n}) has no by; expected a column that orders the rows of a micro-batch, as Spark keeps "
+                "no order; try Rows(1000, by='ts')"
+            )
+    schemas = arrow_schema(left.schema, 0), arrow_schema(right.schema, 1)
+    workers = _workers(partitions, shuffle_partitions(left.sparkSession))
+    draft = Query(settings, schemas, workers, "split", _budget(cache_bytes))
+    draft.check()
+    name = resolve(routing, draft.bound, settings, schemas, workers)
+    return Query(settings, schemas, workers, name, draft.budget)
+
+
+def _workers(asked: Any, tasks: int) -> int:
+    if asked is None:
+        return min(tasks, MOST_WORKERS)
+    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= tasks:
+        raise StateError(
+            f"partitions={asked!r}; expected a whole number from 1 to {tasks}, the session's {PARTITIONS}, so that "
+            f"each worker has a task of its own; lower partitions, or set {PARTITIONS}"
+        )
+    return asked
+
+
+def _budget(asked: Any) -> int:
+    if asked is None:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+        return min(LARGEST_BUDGET, memory // 4) if memory else LARGEST_BUDGET
+    if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
+        raise StateError(
+            f"cache_bytes={asked!r}; expected a number of bytes, 0 for no cache; leave it out for a quarter of memory"
+        )
+    return asked

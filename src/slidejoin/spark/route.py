@@ -1,0 +1,341 @@
+"""Routing: which workers get which rows. No coordination: a row's workers follow from the row alone.
+
+split   every worker gets every row. For an inner join each stores its share of both sides and all rows probe
+        (SplitJoin: a pair is found where the earlier row is stored). Where rows of a side must be declared
+        unmatched, each of those is at one home only, and the other side is held by every worker.
+hash    rows with equal keys meet at one worker: each row is sent once.
+grid    for bands of constant width: the key's range is cut into cells a few bands wide. A row of the anchored
+        side goes to the worker of its own cell; a row of the other side goes to the workers of all cells that
+        its band touches, one or two as a rule. A pair is found where its anchored row is, so exactly once.
+        With an equality beside the band the cells are those of each key, so a hot key is spread.
+
+Exactness needs no more than a cell that grows with the key: whatever the width of cells, a band from lo to hi
+touches all cells from that of lo to that of hi, and its partners' cells are between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from slidejoin.condition import AccessPath, BoundCondition, Branch
+from slidejoin.condition.ordinals import FLOAT_MAX, mix, to_floats
+from slidejoin.errors import ConditionError, WindowError
+from slidejoin.settings import Settings
+
+ROUTINGS = ("auto", "split", "hash", "grid")
+CELL_BANDS = 4  # a cell is as wide as four bands: one row in four goes to a second worker, cells stay many
+MOST_CELL = float(2**62)
+LINEAR = ("int", "uint", "saturate")  # codecs whose ordinals are values
+SAMPLES = (0, 1, 1000)  # values of the probing side that a band's width is looked up at
+
+Int64s = NDArray[np.int64]
+
+
+class Target(NamedTuple):
+    """Rows for one worker: which (None: all), and the home of each stretch of them as ``(worker, rows)``."""
+
+    worker: int
+    rows: Int64s | slice | None
+    homes: list[tuple[int, int]]
+
+
+ELSEWHERE = -1  # the home of rows that are copies
+
+
+@dataclass(frozen=True)
+class Router:
+    """Sends rows to workers; ``reason`` is for people."""
+
+    workers: int
+    reason: str = ""
+    name = ""
+
+    def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
+        """Where the rows of a batch go. ``turn`` shifts what could go anywhere, so that it is spread."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Split(Router):
+    name = "split"
+    single: tuple[int, ...] = ()  # sides whose rows are at one worker only
+    counted: bool = False  # count windows: every worker sees every row, if only to count it
+
+    def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
+        rows, workers = batch.num_rows, self.workers
+        ends = [rows * (n + 1) // workers for n in range(workers)]
+        stretches = [
+            ((n + turn) % workers, begin, end) for n, (begin, end) in enumerate(pairwise([0, *ends]))
+        ]
+        if side in self.single and not self.counted:
+            return [
+                Target(home, slice(begin, end), [(home, end - begin)])
+                for home, begin, end in stretches
+                if end > begin
+            ]
+        homes = [(home, end - begin) for home, begin, end in stretches if end > begin]
+        return [Target(worker, None, homes) for worker in range(workers)]
+
+
+@dataclass(frozen=True)
+class Hash(Router):
+    name = "hash"
+    path: AccessPath | None = None
+
+    def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
+        assert self.path is not None
+        values, valid = keys_of(self.path, side, batch)
+        workers = (mix(values) % np.uint64(self.workers)).astype(np.int64)
+        return dealt(workers, valid, self.workers, turn)
+
+
+@dataclass(frozen=True)
+class Grid(Router):
+    name = "grid"
+    cells: tuple[Cells | None, Cells | None] = (None, None)  # for each anchored side
+    equality: AccessPath | None = None
+
+    def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
+        rows = batch.num_rows
+        shift = np.zeros(rows, dtype=np.int64)
+        possible = np.ones(rows, dtype=bool)
+        if self.equality is not None:
+            values, valid = keys_of(self.equality, side, batch)
+            shift = (mix(values) % np.uint64(self.workers)).astype(np.int64)
+            possible = possible if valid is None else valid
+        own, other = self.cells[side], self.cells[1 - side]
+        home = np.full(rows, ELSEWHERE, dtype=np.int64)
+        if own is not None:
+            cells, valid = own.of_keys(batch)
+            placed = possible if valid is None else possible & valid
+            home = np.where(placed, self._worker(cells, shift), ELSEWHERE)
+        touched = np.zeros((rows, self.workers), dtype=bool)
+        if other is not None:
+            self._touch(touched, other, batch, shift, possible)
+        if own is None:
+            home = np.where(touched.any(axis=1), touched.argmax(axis=1), ELSEWHERE)
+        # A row that can match nothing still has to be counted, and perhaps padded, by somebody.
+        home = np.where(home == ELSEWHERE, (np.arange(rows) + turn) % self.workers, home)
+        touched[np.arange(rows), home] = False
+        found = []
+        for worker in range(self.workers):
+            for here, name in ((home == worker, worker), (touched[:, worker], ELSEWHERE)):
+                chosen = np.flatnonzero(here)
+                if len(chosen):
+                    found.append(Target(worker, chosen, [(name, len(chosen))]))
+        return found
+
+    def _worker(self, cells: Int64s, shift: Int64s) -> Int64s:
+        """Neighbouring cells take turns, so few cells are dealt evenly; each round of turns starts elsewhere."""
+        round_ = np.floor_divide(cells, self.workers)
+        begin = (mix(np.ascontiguousarray(round_)) % np.uint64(self.workers)).astype(np.int64)
+        placed: Int64s = (cells - round_ * self.workers + begin + shift) % self.workers
+        return placed
+
+    def _touch(
+        self, touched: NDArray[np.bool_], cells: Cells, batch: pa.RecordBatch, shift: Int64s, possible: Any
+    ) -> None:
+        found = cells.path.intervals(batch)
+        rows = np.arange(len(touched)) if found.rows is None else found.rows.astype(np.int64)
+        some = (found.lo <= found.hi) & possible[rows]
+        rows, first, last = rows[some], cells.of(found.lo[some]), cells.of(found.hi[some])
+        # Cells beyond twice the workers add nothing: within two rounds every worker has had a turn.
+        wide = last - first >= 2 * self.workers
+        touched[rows[wide]] = True
+        rows, first, last = rows[~wide], first[~wide], last[~wide]
+        while len(rows):
+            touched[rows, self._worker(first, shift[rows])] = True
+            more = first < last
+            rows, first, last = rows[more], first[more] + 1, last[more]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The range of one side's key, cut into cells: any function of the ordinal that never decreases would do."""
+
+    path: AccessPath
+    width: float
+    linear: bool = field(default=True)
+
+    def of(self, ordinals: Int64s) -> Int64s:
+        if self.linear:
+            return np.floor_divide(ordinals, np.int64(max(1, int(self.width))))
+        values = to_floats(np.clip(ordinals, -FLOAT_MAX, FLOAT_MAX))
+        with np.errstate(over="ignore"):
+            return np.clip(np.floor(values / self.width), -MOST_CELL, MOST_CELL).astype(np.int64)
+
+    def of_keys(self, batch: pa.RecordBatch) -> tuple[Int64s, NDArray[np.bool_] | None]:
+        keys = self.path.keys(batch)
+        return self.of(keys.values), keys.valid
+
+
+def keys_of(path: AccessPath, side: int, batch: pa.RecordBatch) -> tuple[Int64s, NDArray[np.bool_] | None]:
+    """The ordinals that rows of either side have in an equality on the right side's key; and which have one."""
+    if side == 1:
+        keys = path.keys(batch)
+        return np.ascontiguousarray(keys.values), keys.valid
+    found = path.intervals(batch)
+    if found.rows is None:
+        some = found.lo <= found.hi
+        return np.ascontiguousarray(found.lo), None if some.all() else some
+    values = np.zeros(batch.num_rows, dtype=np.int64)
+    valid = np.zeros(batch.num_rows, dtype=bool)
+    values[found.rows], valid[found.rows] = found.lo, True
+    return values, valid
+
+
+def dealt(workers: Int64s, valid: NDArray[np.bool_] | None, count: int, turn: int) -> list[Target]:
+    """Rows in groups by worker; those without a key can match nothing and are dealt out in turn."""
+    if valid is not None:
+        workers = np.where(valid, workers, (np.arange(len(workers)) + turn) % count)
+    order = np.argsort(workers, kind="stable")
+    ends = np.searchsorted(workers[order], np.arange(count + 1))
+    return [
+        Target(worker, order[begin:end], [(worker, end - begin)])
+        for worker, (begin, end) in enumerate(pairwise(ends.tolist()))
+        if end > begin
+    ]
+
+
+# -- choosing ------------------------------------------------------------------------------------------
+
+
+def resolve(
+    asked: str, bound: BoundCondition, settings: Settings, schemas: tuple[pa.Schema, pa.Schema], workers: int
+) -> str:
+    """The routing that ``auto`` means here; a name that was asked for is refused where it cannot work."""
+    if asked not in ROUTINGS:
+        raise WindowError(
+            f"routing={asked!r}; expected one of {', '.join(ROUTINGS)}; leave it out for 'auto'"
+        )
+    if asked != "auto":
+        router_of(asked, bound, settings, schemas, workers)
+        return asked
+    if not settings.timed:
+        return "split"
+    if equality_of(bound) is not None:
+        return "hash"
+    return "grid" if grid_cells(bound, settings, schemas) is not None else "split"
+
+
+def router_of(
+    name: str, bound: BoundCondition, settings: Settings, schemas: tuple[pa.Schema, pa.Schema], workers: int
+) -> Router:
+    """The router of that name, or why there is none."""
+    if name == "split":
+        single = () if settings.how in ("inner", "full") else settings.padded
+        reason = (
+            "a count window needs every worker to see every row"
+            if not settings.timed
+            else "any condition works: every worker sees every row"
+        )
+        return Split(workers, reason, single, not settings.timed)
+    if not settings.timed:
+        raise WindowError(
+            f"routing={name!r} was given with Rows windows; expected 'split' or 'auto', as only workers that see "
+            "every row can count them; leave routing out"
+        )
+    equality = equality_of(bound)
+    if name == "hash":
+        if equality is None:
+            raise ConditionError(
+                f"routing='hash' needs an equality of the two streams that every pair must meet; '{bound.text}' has "
+                "none; use routing='auto'"
+            )
+        return Hash(workers, f"equal keys meet: {equality.bounds_text}", equality)
+    cells = grid_cells(bound, settings, schemas)
+    if cells is None:
+        raise ConditionError(
+            f"routing='grid' needs a band of constant width that every pair must meet, such as abs(l.x - r.x) <= 1; "
+            f"'{bound.text}' has none; use routing='auto'"
+        )
+    some = next(one for one in cells if one is not None)
+    beside = f", for each key of {equality.bounds_text}" if equality is not None else ""
+    width = int(some.width) if some.linear else some.width
+    return Grid(
+        workers, f"cells {width:g} wide for the band {some.path.bounds_text}{beside}", cells, equality
+    )
+
+
+def equality_of(bound: BoundCondition) -> AccessPath | None:
+    """An equality that every matching pair meets; its key is the right side's."""
+    branch = only_branch(bound)
+    if branch is None:
+        return None
+    return next((path for path in branch.paths(1) if path.kind == "equality"), None)
+
+
+def only_branch(bound: BoundCondition) -> Branch | None:
+    return bound.branches[0] if len(bound.branches) == 1 else None
+
+
+def grid_cells(
+    bound: BoundCondition, settings: Settings, schemas: tuple[pa.Schema, pa.Schema]
+) -> tuple[Cells | None, Cells | None] | None:
+    """Cells for the sides that are anchored: those that may be padded, or one of the two."""
+    branch = only_branch(bound)
+    if branch is None:
+        return None
+    found = [cells_of(branch, side, schemas[1 - side]) for side in (0, 1)]
+    wanted = settings.padded
+    if any(found[side] is None for side in wanted):
+        return None
+    if not wanted:
+        wanted = (1,) if found[1] is not None else (0,) if found[0] is not None else ()
+        if not wanted:
+            return None
+    left, right = (found[side] if side in wanted else None for side in (0, 1))
+    return left, right
+
+
+def cells_of(branch: Branch, stored: int, probing: pa.Schema) -> Cells | None:
+    """Cells on one side's key, if a band on it is equally wide for every probing row."""
+    for path in branch.paths(stored):
+        codec = path.trees[0].key.codec
+        if path.kind != "band" or codec not in (*LINEAR, "float"):
+            continue
+        width = constant_width(path, probing, linear=codec in LINEAR)
+        if width is not None:
+            return Cells(path, CELL_BANDS * width, codec in LINEAR)
+    return None
+
+
+def constant_width(path: AccessPath, schema: pa.Schema, *, linear: bool) -> float | None:
+    """The width of a band, looked up at a few rows; None if it varies, or is nothing."""
+    widths: list[float] = []
+    for sample in SAMPLES:
+        found = path.intervals(sample_row(schema, sample))
+        if len(found.lo) != 1 or found.lo[0] > found.hi[0]:
+            return None
+        low, high = int(found.lo[0]), int(found.hi[0])
+        if linear:
+            widths.append(float(high - low))
+            continue
+        if max(abs(low), abs(high)) > FLOAT_MAX:
+            return None
+        ends = to_floats(np.array([low, high], dtype=np.int64))
+        widths.append(float(ends[1]) - float(ends[0]))
+    least, most = min(widths), max(widths)
+    return most if least > 0 and most - least <= 1e-6 * most and most < MOST_CELL / CELL_BANDS else None
+
+
+def sample_row(schema: pa.Schema, value: int) -> pa.RecordBatch:
+    """One row with the value in every column that can have it, NULL in the others."""
+    columns = []
+    for column in schema:
+        try:
+            columns.append(pa.array([value], type=pa.int64()).cast(pa.int32()).cast(column.type))
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            try:
+                columns.append(pa.array([value], type=pa.int64()).cast(column.type))
+            except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+                columns.append(pa.nulls(1, column.type))
+    return pa.RecordBatch.from_arrays(
+        columns, schema=pa.schema([column.with_nullable(True) for column in schema])
+    )

@@ -1,0 +1,100 @@
+"""Static DataFrames: the same rows as one push of everything and the end; types of every kind pass through."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import slidejoin as sj
+from slidejoin.spark import join
+from spark.streams import CONDITIONS, DDL, Feed, as_oracle, oracle, rows_window, time_window
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full", "semi", "anti"])
+def test_as_one_push_and_the_end(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    rng = random.Random(how)
+    for routing, names in (
+        ("split", list(CONDITIONS)),
+        ("hash", ["equality"]),
+        ("grid", ["band"]),
+        ("rows", ["band"]),
+    ):
+        condition = rng.choice(names)
+        feed = Feed(rng.randint(0, 10**6), batches=3, rows=20)
+        ours, theirs = time_window(3, 5) if routing != "rows" else rows_window(12, 20)
+        if routing == "rows":
+            feed.by_moment()
+            for side in (0, 1):  # all micro-batches become one: moments must differ between them too
+                rows = [row for batch in feed.made for row in batch[side] if row["ts"] is not None]
+                for number, row in enumerate(rows):
+                    row["ts"] = row["ts"].replace(microsecond=number)
+        folder = tmp_path / routing
+        feed.write(folder)
+        left, right = (spark.read.schema(DDL).parquet(str(folder / name)) for name in ("left", "right"))
+        frame = join(
+            left.coalesce(1), right.coalesce(1), on=CONDITIONS[condition][0], window=ours, how=how,
+            routing="split" if routing == "rows" else routing, partitions=1 + rng.randint(0, 2),
+        )  # fmt: skip
+        wanted = oracle(feed, condition, theirs, how, finish=True, together=True)
+        assert Counter(map(as_oracle, frame.collect())) == Counter(wanted), (routing, condition)
+
+
+def test_equal_times_in_many_tasks(spark: SparkSession) -> None:
+    """No pair is lost where many rows share a time, however many tasks they come from."""
+    left = spark.range(0, 400, 1, 7).selectExpr("id AS a", "id % 20 AS x", "id % 3 AS t")
+    right = spark.range(0, 300, 1, 5).selectExpr("id AS b", "id % 20 AS x", "id % 3 AS t")
+    pairs = sum(1 for a in range(400) for b in range(300) if abs(a % 20 - b % 20) <= 1 and a % 3 == b % 3)
+    for routing in ("split", "grid"):
+        frame = join(left, right, on="abs(l.x - r.x) <= 1", window=sj.Time(0, on="t"), routing=routing)
+        assert frame.select("a", "b").distinct().count() == frame.count() == pairs
+
+
+def test_a_frame_with_itself(spark: SparkSession) -> None:
+    frame = spark.range(50).selectExpr("id", "id * 7 % 50 AS x", "timestamp_seconds(id) AS ts")
+    joined = join(frame, frame, on="l.x < r.x AND l.id <> r.id", window=sj.Time("3 seconds", on="ts"))
+    wanted = {
+        (a, b) for a in range(50) for b in range(50) if a * 7 % 50 < b * 7 % 50 and a != b and abs(a - b) <= 3
+    }
+    assert {(row["id_l"], row["id_r"]) for row in joined.collect()} == wanted
+
+
+def test_every_type_passes_through(spark: SparkSession) -> None:
+    """Payload of all types that Arrow and Spark share, nested ones and NULLs among them."""
+    kinds = {
+        "boolean": "true", "tinyint": "-7", "smallint": "300", "int": "-70000", "bigint": "9007199254740993",
+        "float": "0.1", "double": "-0.0", "decimal(38,10)": "12345678901234567890.0123456789", "string": "'é \u2028'",
+        "binary": "X'00FF'", "date": "'1899-12-31'", "timestamp": "'1969-12-31 23:59:59.999999'",
+        "timestamp_ntz": "'2026-03-01 01:02:03.000004'", "interval day to second": "INTERVAL '1 02:03:04.5' DAY TO SECOND",
+        "array<int>": "array(1, NULL, 3)", "map<string,double>": "map('a', 1.5, 'b', NULL)",
+        "struct<a:int,b:array<struct<c:timestamp>>>": "named_struct('a', 1, 'b', array(named_struct('c', timestamp'2026-03-01 00:00:00')))",
+    }  # fmt: skip
+    values = ", ".join(
+        f"CAST({text} AS {kind}) AS v{n}, CAST(NULL AS {kind}) AS n{n}"
+        for n, (kind, text) in enumerate(kinds.items())
+    )
+    frame = spark.sql(f"SELECT 1 AS id, 5 AS t, {values}")
+    right = spark.sql("SELECT 1 AS id, 5 AS t")
+    joined = join(frame, right, on="l.id = r.id", window=sj.Time(1, on="t"), how="left")
+    assert [f.dataType for f in joined.schema.fields[: len(frame.schema.fields)]] == [
+        f.dataType for f in frame.schema.fields
+    ]
+    row, truth = joined.collect()[0].asDict(), frame.collect()[0].asDict()
+    names: list[Any] = [name for name in truth if name not in ("id", "t")]
+    assert repr({name: row[name] for name in names}) == repr({name: truth[name] for name in names})
+
+
+def test_many_matches_leave_in_pieces(spark: SparkSession) -> None:
+    """Nine million pairs from six thousand rows: counted without ever being together."""
+    frame = spark.range(0, 3000, 1, 2).selectExpr("id AS x", "0 AS t")
+    joined = join(frame, frame, on="l.x >= 0 AND r.x >= 0 AND l.x <> -r.x - 1", window=sj.Time(0, on="t"))
+    assert joined.count() == 3000 * 3000
