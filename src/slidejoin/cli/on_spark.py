@@ -164,7 +164,7 @@ def _session(options: dict[str, str], master: str) -> Iterator[SparkSession]:
             session = (
                 SparkSession.builder.master(master)
                 .appName("slidejoin run")
-                .config(map=options)
+                .config(map={**options})
                 .config("spark.log.level", "ERROR")
                 .config("spark.ui.enabled", "false")
                 .getOrCreate()
