@@ -8,7 +8,7 @@ Every call works on a copy of the books and either succeeds or leaves everything
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from slidejoin.plan import require
 from slidejoin.pools import Crew
 from slidejoin.settings import Settings
 from slidejoin.stats import Counters, Intaken
+from slidejoin.tuning import Tuning
 from slidejoin.window.arrivals import Arrivals, Numbers, Reach
 from slidejoin.window.clock import Clocks
 from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
@@ -108,6 +109,16 @@ class Engine:
             books.finished = True
 
         return self._attempt("finish", end)
+
+    def tune(self, *, threads: int | None, tuning: Tuning) -> None:
+        """Other sizes from the next call on; rows stay where they are."""
+        self.open("tune()")
+        self.settings = replace(self.settings, threads=threads or self.settings.threads, tuning=tuning)
+        self.worker.crew = Crew(self.settings.threads)
+        self.flow.piece_rows = self._chunk_rows()
+        for side, ring in enumerate(self.worker.rings):
+            if ring is not None:
+                ring.extent = self._extent(side, self.books.timeline)
 
     def open(self, what: str) -> None:
         """Refuse calls on a join that has ended."""
