@@ -38,6 +38,7 @@ OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (
     "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
+    "nested",
 )  # fmt: skip
 
 _declared: list[tuple[Any, Any]] = []

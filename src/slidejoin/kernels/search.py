@@ -208,3 +208,36 @@ def find_in_runs(runs, lows, highs, rows, blocks, out_rows, out_starts, out_ends
         counts[2 * number + 1] = pairs
         at += kept
     return at
+
+
+@kernel(
+    types.UniTuple(types.int64, 2)(I64, I64, types.int64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32)
+)
+def find_by_merging(  # type: ignore[no-untyped-def]
+    keys, samples, stride, lows, highs, rows, blocks, out_rows, out_starts, out_ends
+):
+    """``find_ranges`` for blocks of any length: each is stepped through as a merge would, from the previous answer.
+
+    ``samples[j]`` is the last key of the j-th full block of ``stride`` keys.
+    """
+    if len(lows) == 0:
+        return 0, 0
+    find_blocks(samples, lows, blocks)
+    n = U(len(keys))
+    wide = U(stride)
+    at = ZERO
+    kept = ZERO
+    pairs = ZERO
+    for row in range(len(lows)):
+        i = U(row)
+        low = lows[i]
+        at = max(at, U(blocks[i]) * wide)
+        while at < n and keys[at] < low:
+            at += ONE
+        end = gallop_past(keys, at, highs[i])
+        out_rows[kept] = rows[i]
+        out_starts[kept] = at
+        out_ends[kept] = end
+        kept += U(end > at)
+        pairs += end - at
+    return kept, pairs
