@@ -394,9 +394,10 @@ class Engine:
         window = self.settings.windows[side]
         rows = self.settings.tuning.subwindow_rows
         if isinstance(window, Rows):
-            return Extent(rows, None) if rows else Extent.of_rows(window.n)
+            return Extent(rows, None, asked=True) if rows else Extent.of_rows(window.n)
         assert timeline is not None
-        return Extent(rows or SUBWINDOW_ROWS, max(1, timeline.lengths[side] // SUBWINDOWS))
+        span = max(1, timeline.lengths[side] // SUBWINDOWS)
+        return Extent(rows or SUBWINDOW_ROWS, span, asked=rows is not None)
 
     def _new_ring(self, books: Books, side: int, schema: pa.Schema) -> Ring:
         timeline = books.timeline

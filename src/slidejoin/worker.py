@@ -21,7 +21,7 @@ from slidejoin.condition import BoundCondition
 from slidejoin.index import Entries, Index, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import Check, Ordered, Segment, Singles, candidates, survivors
-from slidejoin.plan import Access, choose
+from slidejoin.plan import Access, Seen, choose, replan
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Reach
 from slidejoin.window.ring import Memento, Ring
@@ -84,6 +84,7 @@ class Worker:
         self.rings: list[Ring | None] = [None, None]
         self.bound: BoundCondition | None = None
         self.access: list[tuple[Access, ...] | None] = [None, None]
+        self.seen = (Seen(), Seen())
 
     # -- rows in ---------------------------------------------------------------------------------------
 
@@ -176,7 +177,12 @@ class Worker:
 
     def conclude(self, placed: Sequence[Placed], found: Sequence[list[Segment]], step: Step) -> None:
         """Count and mark what was found for rows that arrived together, and emit it as the kind of join asks."""
-        step.matches += sum(segment.pairs for segments in found for segment in segments)
+        for segments, one in zip(found, placed, strict=True):
+            side, own = one.arrivals.side, one.ready.own
+            self.seen[side].stored(one.arrivals.rows, own[0].keys if own else None)
+            pairs = sum(segment.pairs for segment in segments)
+            self.seen[1 - side].probed(one.arrivals.rows, pairs)
+            step.matches += pairs
         together = [segment for segments in found for segment in segments]
         if self.how in PAIRED or self.order == "none":
             for segments, one in zip(found, placed, strict=True):
@@ -337,10 +343,17 @@ class Worker:
             self._pad(side, subwindow, gone, step)
 
     def complete(self, side: int) -> None:
-        """Complete the newest subwindow of a side if it is long enough."""
+        """Complete the newest subwindow of a side if it is long enough; the next one may get another plan."""
         ring = self.rings[side]
-        if ring is not None:
-            ring.complete()
+        if ring is None or not ring.complete():
+            return
+        figures = self.seen[side].summed_up(ring.rows)
+        chosen = self.access[side]
+        if self.index != "auto" or not chosen:
+            return
+        planned = [replan(access, figures) for access in chosen]
+        ring.subwindows_to_a_window = max(subwindows for _, subwindows in planned)
+        self.access[side] = tuple(access for access, _ in planned)
 
     def clear(self, step: Step) -> None:
         """The end of both streams: every row goes."""

@@ -7,7 +7,7 @@ the window; what it does not cover is checked on the candidates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from slidejoin.condition import AccessPath, Branch, Predicate
 from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index
+from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, table
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
 BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
@@ -29,6 +30,7 @@ class Access:
     index: type[Index]
     path: AccessPath | None
     reason: str
+    planned: str = ""  # what the planner weighed when a subwindow was completed
 
     @property
     def verify(self) -> Predicate | None:
@@ -40,6 +42,7 @@ class Access:
             return f"{self.index.name} over every row{checked} ({self.reason})"
         return (
             f"{self.index.name} on {self.path.key_text} for {self.path.bounds_text}{checked} ({self.reason})"
+            + (f"\n{'':13} {self.planned}" if self.planned else "")
         )
 
 
@@ -70,6 +73,16 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     best = min(range(len(paths)), key=kept.__getitem__)
     measured = ", ".join(f"{path.bounds_text} {share:.2%}" for path, share in zip(paths, kept, strict=True))
     return Access(branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}")
+
+
+def replan(access: Access, figures: Figures) -> tuple[Access, int]:
+    """The access of the next subwindow, on the same path, and how many subwindows make a window."""
+    path = access.path
+    if path is None or access.index.name not in {entry.kind for entry in table()}:
+        return access, SUBWINDOWS[0]
+    able = [name for name, index in REGISTRY.items() if path.kind in index.kinds]
+    choice = pick(figures, able)
+    return replace(access, index=REGISTRY[choice.kind], planned=choice.reason), choice.subwindows
 
 
 def selectivity(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> float:
