@@ -7,6 +7,8 @@ stage           each contender in a process of its own, taking turns
 report          figures, goals, the table on the screen, the JSON in results/
 foundation      the program: every figure of the embedded engine, from the sections
                 throughput, small_batches, memory, startup and many_pairs
+panjoin         the program of PanJoin's figures and goals, a package of its own
+calibrate       the planner's table of costs
 draw            the other program: charts and tables for docs/ from the JSON
 
 ``python -m bench`` measures everything; ``docs/performance.md`` says what the benchmarks favour.

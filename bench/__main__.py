@@ -15,9 +15,11 @@ from bench.stage import ROOT
 
 PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
+    "panjoin": "PanJoin's figures and goals: structures, flow, planner (about eight minutes; --quick: one)",
+    "calibrate": "the planner's table of costs, src/slidejoin/plan/costs.json (about two minutes)",
     "draw": "charts and tables for docs/ from results/foundation.json",
 }
-MEASURING = ("foundation",)
+MEASURING = ("foundation", "panjoin")
 
 
 USAGE = (
