@@ -41,9 +41,10 @@ def average(line: list[tuple[float, float]]) -> float:
 
 
 def ends(lines: Lines) -> float:
-    """The average of the last line over that of the first."""
-    labels = list(lines)
-    return average(lines[labels[-1]]) / average(lines[labels[0]])
+    """The average of the last line over that of the first, where both have points."""
+    first, last = (dict(lines[label]) for label in (next(iter(lines)), [*lines][-1]))
+    both = [x for x in first if x in last]
+    return average([(x, last[x]) for x in both]) / average([(x, first[x]) for x in both])
 
 
 def larger_batches(lines: Lines) -> Verdict:

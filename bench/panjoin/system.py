@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import slidejoin as sj
-from bench.panjoin.structures import Lines
+from bench.panjoin.structures import FULL, QUICK, Bench, Lines
 from bench.report import Figure, middle
 from bench.workloads import DOMAIN, Workload
 
@@ -208,6 +208,9 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
             "x",
             15,
         )
+        wib = Bench(QUICK if quick else FULL, say).insertion("wib_tree", window, 1 << 12)
+        what = f"WiB+-Tree insertion, {at}, batches of 4 K, against the C++ B+-tree's"
+        note("speed.wib_insertion", what, [wib / inserted for inserted in speeds["anchor inserts"]], "x", 3)
     note("speed.threads", f"{at}, 2 threads against 1", ratios(speeds["two"], speeds["one"]), "x", 1.7)
     note(
         "speed.flow",

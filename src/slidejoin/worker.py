@@ -135,8 +135,16 @@ class Worker:
         return placed
 
     def _current(self, ready: Ready) -> bool:
-        """Whether the plans are still those that the rows were sorted for."""
-        return all(was is now for was, now in zip(ready.plans, self.access, strict=True))
+        """Whether rows are still sorted as the plans want them."""
+        return all(
+            was is now
+            or (
+                was is not None
+                and now is not None
+                and all(a.index is b.index and a.path is b.path for a, b in zip(was, now, strict=True))
+            )
+            for was, now in zip(ready.plans, self.access, strict=True)
+        )
 
     def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
         """Insert rows that were stored into the indexes of their subwindow."""
