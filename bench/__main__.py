@@ -19,7 +19,7 @@ PROGRAMS = {
     "calibrate": "the planner's table of costs, src/slidejoin/plan/costs.json (about two minutes)",
     "draw": "charts and tables for docs/ from results/foundation.json",
 }
-MEASURING = ("foundation", "panjoin")
+MEASURING = ("foundation",)
 
 
 USAGE = (
