@@ -915,3 +915,17 @@ def test_memory_does_not_grow_over_many_windows() -> None:
         peak.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     assert max(sizes[20:]) <= 1.5 * max(sizes[5:20])
     assert peak[-1] - peak[20] < 64 * 1024  # KiB
+
+
+@pytest.mark.parametrize("window", [sj.Rows(20), sj.Time(20, on="t")], ids=repr)
+def test_few_large_rows_are_let_go(window: Any) -> None:
+    """A megabyte a row: memory follows the window, although a subwindow has far fewer rows than usual."""
+    join = sj.Join("l.x = r.x", window=window)
+    text = "a" * 1_000_000
+    for number in range(80):
+        row = {"x": [number], "t": [number], "text": [text]}
+        join.push(left=row, right=row)
+        stats = join.stats()
+        rows = stats.left.state_rows + stats.right.state_rows
+        assert stats.state_bytes <= 1.5 * rows * (len(text) + 16) + 16 * rows + (16 << 20)
+    join.check()

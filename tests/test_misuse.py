@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -88,3 +89,35 @@ def test_hash_with_null_keys() -> None:
     join = sj.Join("l.x = r.x", window=sj.Rows(10), index="hash")
     join.push(left={"x": [1]}, right={"x": [1]})
     assert join.push(left={"x": [None, 1]}).indices()[0].tolist() == [2]
+
+
+@pytest.mark.parametrize("value", [5, 5.0, "soon", timedelta(1), float("nan"), [1]])
+def test_a_heartbeat_before_any_schema_that_is_no_time(value: object) -> None:
+    join = sj.Join("l.x = r.x", window=sj.Time("10 seconds", on="ts"))
+    with pytest.raises(sj.WindowError, match="expected a datetime, a date") as caught:
+        join.advance(left=value)
+    assert "time zone" not in str(caught.value)  # no column is known that could have one
+    assert join.stats().held_by == "both"
+
+
+def test_a_heartbeat_may_be_an_arrow_scalar() -> None:
+    join = sj.Join("l.x = r.x", window=sj.Time(10, on="t"))
+    join.advance(left=pa.scalar(7), right=pa.scalar(9, pa.int32()))
+    assert join.stats().watermark == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(np.timedelta64(5, "s"), 5), (np.timedelta64(2, "D"), 172_800), (np.timedelta64(3, "m"), 180),
+     (np.timedelta64(4, ("s", 15)), 60), (np.timedelta64(10**12, "s"), 10**12)],
+)  # fmt: skip
+def test_lengths_from_numpy_are_exact(given: np.timedelta64, seconds: int) -> None:
+    assert sj.Time(given, on="t").duration.ticks == seconds * 10**9
+
+
+@pytest.mark.parametrize(
+    "given", [np.timedelta64(5, "M"), np.timedelta64(1, "Y"), np.timedelta64("NaT"), np.timedelta64(5)]
+)
+def test_lengths_from_numpy_that_are_not_fixed(given: np.timedelta64) -> None:
+    with pytest.raises(sj.WindowError, match="expected text such as"):
+        sj.Time(given, on="t")

@@ -286,7 +286,8 @@ class Engine:
             if self.settings.late == "raise":
                 at = int(np.flatnonzero(below)[0])
                 raise LateRowError(
-                    f"{late} {SIDES[side]} rows are late, the first is row {int(seqs.of(np.array([at]))[0])} at "
+                    f"{late} {SIDES[side]} {'row is' if late == 1 else 'rows are'} late, the first is row "
+                    f"{int(seqs.of(np.array([at]))[0])} at "
                     f"{timeline.readable(int(times[at]))}; expected times from the watermark "
                     f"{timeline.readable(watermark)} on; raise lateness, or use late='keep' or 'count'"
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.pairs import Chunk, Singles
+from slidejoin.pairs import Chunk
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
@@ -113,20 +113,15 @@ class Matches:
     def indices(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """``(left_seq, right_seq)``: 0-based row numbers of each stream, -1 for an absent side."""
         left, right = np.empty(self.num_rows, dtype=np.int64), np.empty(self.num_rows, dtype=np.int64)
-        ends = list(accumulate(part.pairs for part in self._parts))
-
-        def write(part: Part, end: int) -> None:
-            at = end - part.pairs
-            if isinstance(part, Singles):
-                (right if part.side == 0 else left)[at:end] = -1
-            part.write_numbers(left[at:end], right[at:end])
-
-        def write_some(first: int, step: int) -> None:
-            for part, end in list(zip(self._parts, ends, strict=True))[first::step]:
-                write(part, end)
-
+        ends = accumulate(part.pairs for part in self._parts)
+        # Everything is laid out before the threads start: the less Python between two kernels, the less they
+        # wait for each other.
+        writes = [
+            part.write_numbers(left[end - part.pairs : end], right[end - part.pairs : end])
+            for part, end in zip(self._parts, ends, strict=True)
+        ]
         shares = self._crew.threads if self.num_rows >= PARALLEL else 1
-        self._crew.each([partial(write_some, number, shares) for number in range(shares)])
+        self._crew.each([partial(_all, writes[share::shares]) for share in range(shares)])
         return left, right
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -135,3 +130,8 @@ class Matches:
 
     def __repr__(self) -> str:
         return f"<Matches: {self.num_rows:,} rows of {', '.join(self.schema.names)}>"
+
+
+def _all(writes: Sequence[Callable[[], None]]) -> None:
+    for write in writes:
+        write()

@@ -10,7 +10,8 @@ Order       ``ordered`` arranges the segments of one step by the arrival of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -101,17 +102,19 @@ class Segment(NamedTuple):
             )
             yield rows, ids
 
-    def write_numbers(self, left: Int64s, right: Int64s) -> None:
-        """Fill in the row numbers of all pairs; the arrays are as long as there are pairs."""
+    def write_numbers(self, left: Int64s, right: Int64s) -> Callable[[], None]:
+        """How to fill in the row numbers of all pairs; the arrays are as long as there are pairs."""
         probing, stored = (left, right) if self.probing.side == 0 else (right, left)
-        if self.check is None:
-            ranges, numbers, column = self.ranges, self.probing.seqs, self.stored.seqs
-            expand_numbers(
-                ranges.rows, ranges.starts, ranges.ends, ranges.ids,
-                NONE if numbers.values is None else numbers.values, numbers.first,
-                column.values, column.first, probing, stored,
-            )  # fmt: skip
-            return
+        if self.check is not None:
+            return partial(self._write_checked, probing, stored)
+        ranges, numbers, column = self.ranges, self.probing.seqs, self.stored.seqs
+        return partial(
+            expand_numbers, ranges.rows, ranges.starts, ranges.ends, ranges.ids,
+            NONE if numbers.values is None else numbers.values, numbers.first,
+            column.values, column.first, probing, stored,
+        )  # fmt: skip
+
+    def _write_checked(self, probing: Int64s, stored: Int64s) -> None:
         at = 0
         for rows, ids in self.pieces(CANDIDATES):
             probing[at : at + len(rows)] = self.probing.seqs_of(rows)
@@ -136,9 +139,15 @@ class Singles(NamedTuple):
     def pairs(self) -> int:
         return len(self.ids)
 
-    def write_numbers(self, left: Int64s, right: Int64s) -> None:
-        """Fill in the row numbers; the absent side stays as it is."""
-        (left if self.side == 0 else right)[:] = self.source.seqs_of(self.ids)
+    def write_numbers(self, left: Int64s, right: Int64s) -> Callable[[], None]:
+        """How to fill in the row numbers."""
+
+        def write() -> None:
+            mine, other = (left, right) if self.side == 0 else (right, left)
+            mine[:] = self.source.seqs_of(self.ids)
+            other.fill(-1)
+
+        return write
 
     def chunks(self, limit: int) -> Iterator[Chunk]:
         for at in range(0, len(self.ids), limit):
@@ -198,6 +207,9 @@ def survivors(
     ranges: Ranges, probing: Arrivals, stored: Subwindow, check: Check, *, keep_all: bool
 ) -> Segment | None:
     """The segment of the candidates that pass; None if none does."""
+    if check.predicate is None and ranges.pairs <= CANDIDATES:
+        [(row, one)] = candidates(ranges, probing, stored, check)
+        return Segment(probing, stored, listed(row, one), len(row)) if len(row) else None
     rows: list[Int32s] = []
     ids: list[Int32s] = []
     total = 0
@@ -217,8 +229,8 @@ def survivors(
 
 def listed(rows: Int32s, ids: Int32s) -> Ranges:
     """Pairs spelled out, as ranges of one."""
-    starts = np.arange(len(rows), dtype=np.int32)
-    return Ranges(rows, starts, starts + np.int32(1), ids, len(rows))
+    ends = np.arange(len(rows) + 1, dtype=np.int32)
+    return Ranges(rows, ends[:-1], ends[1:], ids, len(rows))
 
 
 class Ordered(NamedTuple):
@@ -231,8 +243,11 @@ class Ordered(NamedTuple):
     def pairs(self) -> int:
         return sum(segment.pairs for segment in self.segments)
 
-    def write_numbers(self, left: Int64s, right: Int64s) -> None:
-        """Fill in the row numbers of all pairs, in order."""
+    def write_numbers(self, left: Int64s, right: Int64s) -> Callable[[], None]:
+        """How to fill in the row numbers of all pairs, in order."""
+        return partial(self._write, left, right)
+
+    def _write(self, left: Int64s, right: Int64s) -> None:
         at = 0
         for chunk in self.chunks(CANDIDATES):
             assert chunk.left is not None

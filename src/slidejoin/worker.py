@@ -353,7 +353,7 @@ class Worker:
     def complete(self, side: int) -> None:
         """Complete the newest subwindow of a side if it is long enough; the next one may get another plan."""
         ring = self.rings[side]
-        if ring is None or not ring.complete():
+        if ring is None or not ring.complete(self.crew):
             return
         figures = self.seen[side].summed_up(ring.rows)
         chosen = self.access[side]

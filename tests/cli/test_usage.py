@@ -1,5 +1,6 @@
 """A mistake on the command line ends with exit code 2 and a message that says what to do."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -80,6 +81,13 @@ def test_the_result_does_not_replace_an_input(refused, files):
     assert Path(files.left).read_bytes() == before
 
 
+def test_the_result_does_not_go_into_a_folder_that_is_read(refused, files, tmp_path):
+    write(files.trades, tmp_path / "in" / "deep" / "1.parquet")
+    arguments = ["--left", tmp_path / "in", "--right", files.right, *TIMED]
+    for out in (tmp_path / "in" / "out.parquet", tmp_path / "in" / "deep" / "out.parquet"):
+        assert "into --left" in refused("run", *arguments, "--out", out)
+
+
 @pytest.mark.parametrize("option", ["--left", "--right", "--on", "--out"])
 def test_required_options(refused, files, option):
     words = ["--left", files.left, "--right", files.right, "--on", BAND, "--out", "out.csv"]
@@ -131,8 +139,8 @@ def test_unreadable_input(slidejoin, files, tmp_path, ending, content):
     left.write_bytes(content)
     out = tmp_path / "out.csv"
     result = slidejoin("run", "--left", left, "--right", files.right, *TIMED, "--out", out)
-    assert result.exit_code in (1, 2)
-    assert "error: " in result.stderr
+    assert result.exit_code == 1
+    assert "error: cannot read" in result.stderr
     assert not out.exists()
 
 
@@ -154,3 +162,54 @@ def test_a_header_with_one_name_twice(refused, tmp_path):
     left.write_text("a,a\n1,2\n")
     arguments = ["--left", left, "--right", left, "--on", "l.a = r.a", "--rows", "5"]
     assert "several columns named 'a'" in refused("run", *arguments, "--out", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "says"),
+    [
+        ({"--on": "l.price <= r.price AND l.price <= r.cost"}, "ConditionError", "r.cost"),
+        ({"--left": "nowhere.parquet"}, "UsageError", "does not exist"),
+        ({"--window": "1 month"}, "WindowError", "month"),
+        ({"--time": "price"}, "SchemaError", "price"),
+        ({"--how": "outer"}, "UsageError", "'outer'"),
+        ({"--magic": "5"}, "UsageError", "--magic"),
+        ({"--on": None}, "UsageError", "--on"),
+    ],
+    ids=str,
+)
+def test_errors_for_machines(slidejoin, files, tmp_path, given, kind, says):
+    options = {"--left": files.left, "--right": files.right, "--on": BAND, "--window": "10 seconds"}
+    options |= {"--time": "ts", "--out": tmp_path / "out.parquet"} | given
+    words = (word for pair in options.items() if pair[1] is not None for word in pair)
+    result = slidejoin("run", *words, "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    error = json.loads(result.stderr)["error"]
+    assert (error["kind"], error["exit_code"]) == (kind, 2)
+    assert says in error["message"]
+    if kind == "ConditionError":
+        assert options["--on"][error["position"] :] == "r.cost"
+
+
+def test_failures_for_machines(slidejoin, files, tmp_path):
+    left = tmp_path / "left.parquet"
+    left.write_bytes(b"PAR1 and nothing else")
+    arguments = [
+        "run",
+        "--left",
+        left,
+        "--right",
+        files.right,
+        *TIMED,
+        "--out",
+        tmp_path / "out.csv",
+        "--json",
+    ]
+    result = slidejoin(*arguments)
+    assert result.exit_code == 1
+    error = json.loads(result.stderr)["error"]
+    assert (error["kind"], error["exit_code"]) == ("InputError", 1)
+
+
+def test_options_of_a_command_that_does_not_exist(slidejoin):
+    assert json.loads(slidejoin("dance", "--json").stderr)["error"]["exit_code"] == 2
+    assert slidejoin("dance").exit_code == 2

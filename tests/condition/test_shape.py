@@ -230,3 +230,26 @@ def test_large_columns_agree_with_small_ones() -> None:
     f = small.column("f").to_numpy()
     expected = {(i, j) for i in range(60) for j in range(60) if abs(f[i] - f[j]) <= 0.05}
     check(parse("abs(l.f - r.f) <= 0.05").bind(data.schema, data.schema), small, small, expected)
+
+
+def test_names_that_need_quotes_are_shown_with_them() -> None:
+    schema = pa.schema({"a b": pa.int64(), "c": pa.int64()})
+    text = parse('"my feed"."a b" < r.c', aliases=("my feed", "r")).bind(schema, schema).describe()
+    assert '"my feed"."a b"' in text.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("l.f BETWEEN r.x - 5 AND r.x + 5", "l.f - 5 <= r.x <= l.f + 5"),
+        ("l.f <= 2 * r.x + 1 AND l.f >= 2 * r.x - 1", "(l.f - 1) / 2 <= r.x <= (l.f + 1) / 2"),
+        ("l.f >= 3 - r.x AND l.f <= 9 - r.x", "3 - l.f <= r.x <= 9 - l.f"),
+        ("l.f <= 1 - 2 * r.x AND l.f >= -2 * r.x", "(- l.f) / 2 <= r.x <= (1 - l.f) / 2"),
+        ("l.f < r.x + r.y AND l.f > r.x + r.y - 4", "l.f < r.x + r.y < l.f + 4"),
+    ],
+)
+def test_a_band_of_an_exact_column_around_a_float(text: str, shown: str) -> None:
+    branch = only(text)
+    assert [path.kind for path in branch.paths(1)] == ["band"]
+    assert branch.paths(1)[0].bounds_text == shown
+    assert branch.paths(0)[0].kind == "band"

@@ -33,7 +33,7 @@ def bench(
     ] = False,
 ) -> None:
     """Measure on this machine: the programs under bench/ of a source checkout."""
-    with orderly():
+    with orderly(as_json=as_json_):
         checkout = _checkout()
         began = time.time()
         finished = subprocess.run(  # noqa: S603  # a program of this checkout, without a shell

@@ -35,7 +35,7 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable output.")] = False,
 ) -> None:
     """Join two synthetic live feeds, trades and quotes, on a price band within two seconds of each other."""
-    with orderly(CONDITION):
+    with orderly(CONDITION, as_json=as_json):
         _warm_up(seed)
         show = Show(_join(), Market(seed), seconds)
         if as_json:

@@ -6,20 +6,22 @@ full disk, interruption) with 1. Anything not foreseen here is a bug and keeps i
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from pathlib import Path
 
 import pyarrow as pa
 import typer
 
+from slidejoin.cli.interrupts import terminable
 from slidejoin.errors import ConditionError, SchemaError, SlidejoinError, WindowError
 
 FAILURE = 1
 USAGE = 2
+INTERRUPTION = "interrupted; nothing was left half written"
 
 
 class UsageError(SlidejoinError):
@@ -31,33 +33,58 @@ class InputError(SlidejoinError):
 
 
 @contextmanager
-def orderly(condition: str | None = None) -> Iterator[None]:
+def orderly(condition: str | None = None, *, as_json: bool = False) -> Iterator[None]:
     """Run a command's body; turn the errors we know into a message and an exit code."""
     try:
-        with _terminable():
+        with terminable():
             yield
-    except ConditionError as error:
-        _complain(str(error), *_pointer(condition, error.position))
+    except (ConditionError, UsageError, SchemaError, WindowError) as error:
+        position = error.position if isinstance(error, ConditionError) else None
+        complain(error, USAGE, condition=condition, position=position, as_json=as_json)
         raise typer.Exit(USAGE) from error
-    except (UsageError, SchemaError, WindowError) as error:
-        _complain(str(error))
-        raise typer.Exit(USAGE) from error
-    except BrokenPipeError as error:
-        # The reader had enough. Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError as error:  # the reader had enough
+        _let_go_of_stdout()
         raise typer.Exit(FAILURE) from error
     except KeyboardInterrupt as error:
-        _complain("interrupted; nothing was left half written")
+        _let_go_of_stdout()
+        complain(INTERRUPTION, FAILURE, kind="Interrupted", as_json=as_json)
         raise typer.Exit(FAILURE) from error
     except (SlidejoinError, pa.ArrowException, OSError, MemoryError) as error:
-        _complain(str(error) or type(error).__name__)
+        complain(error, FAILURE, as_json=as_json)
         raise typer.Exit(FAILURE) from error
 
 
-def _complain(message: str, *more: str) -> None:
+def complain(
+    error: BaseException | str,
+    code: int,
+    *,
+    kind: str | None = None,
+    condition: str | None = None,
+    position: int | None = None,
+    as_json: bool = False,
+) -> None:
+    """Say on stderr what went wrong, to a person or to a program."""
+    message = str(error) or type(error).__name__
+    if as_json:
+        report: dict[str, object] = {
+            "kind": kind or type(error).__name__,
+            "message": message,
+            "exit_code": code,
+        }
+        if position is not None:
+            report["position"] = position
+        typer.echo(json.dumps({"error": report}, indent=2), err=True)
+        return
     typer.echo(f"error: {message}", err=True)
-    for line in more:
+    for line in _pointer(condition, position):
         typer.echo(f"  {line}", err=True)
+
+
+def _let_go_of_stdout() -> None:
+    """What is still held back has no reader: Python would fail, or wait for one, when it flushes at exit."""
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def _pointer(condition: str | None, position: int | None) -> tuple[str, ...]:
@@ -72,17 +99,3 @@ def _pointer(condition: str | None, position: int | None) -> tuple[str, ...]:
         cut = max(0, caret - shown // 2)
         line, caret = line[cut : cut + shown], caret - cut
     return line.replace("\t", " "), " " * caret + "^"
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that temporary files go away."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -37,7 +37,7 @@ def explain(
 
     Without inputs the types are unknown and the plan stays open; no rows are read in either case.
     """
-    with orderly(on):
+    with orderly(on, as_json=as_json_):
         query = q.Query(on, window, time, rows, by, slide, how, lateness, late, order, index, flow, threads)
         join = query.join()
         if (left is None) != (right is None):

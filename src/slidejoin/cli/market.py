@@ -13,7 +13,7 @@ JITTER = 20_000  # microseconds by which a row may arrive out of order
 STRAGGLERS = 2e-5  # share of rows that come seconds late: the join counts them
 CHEAPEST, DEAREST = 10.0, 500.0
 
-SYMBOLS = pa.array(["ALFA", "BRVO", "CHRL", "DLTA", "ECHO", "FXTR", "GOLF", "HOTL", "INDI", "JULI"])
+SYMBOLS = ("ALFA", "BRVO", "CHRL", "DLTA", "ECHO", "FXTR", "GOLF", "HOTL", "INDI", "JULI")
 
 
 class Market:
@@ -21,6 +21,7 @@ class Market:
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
+        self._symbols = pa.array(SYMBOLS)
         self._clock = 0.0  # microseconds since the opening
 
     @property
@@ -50,7 +51,7 @@ class Market:
             {
                 "ts": pa.array((OPENING + times).astype("datetime64[us]")),
                 key: pa.array(np.arange(first, first + rows)),
-                "symbol": pa.DictionaryArray.from_arrays(symbols.astype(np.int8), SYMBOLS),
+                "symbol": pa.DictionaryArray.from_arrays(symbols.astype(np.int8), self._symbols),
                 "price": pa.array(prices.round(3)),
                 amount: pa.array(draw.integers(1, 1_000, rows, dtype=np.int32)),
             }

@@ -89,7 +89,7 @@ def run(
     first, and rows that come later than --lateness allows are counted as late. Memory holds the windows, not
     the files. The output appears under its name only when it is complete.
     """
-    with orderly(on):
+    with orderly(on, as_json=as_json):
         if engine == "spark":
             raise UsageError(
                 "--engine spark needs slidejoin.spark, which this version does not have; expected --engine local; "
@@ -125,7 +125,7 @@ def _spares_inputs(out: str, inputs: tuple[str, str]) -> None:
         if source == PIPE:
             continue
         path = Path(source).resolve()
-        if target == path or (path.is_dir() and target.parent == path):
+        if target == path or path in target.parents:
             raise UsageError(
                 f"--out {out} would be written over or into {option} {source}; expected another place, so that the "
                 "input stays as it is; name another file"

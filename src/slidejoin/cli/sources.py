@@ -138,7 +138,9 @@ class Source:
                 return open_pipe(sys.stdin.buffer, self._kind, self._types)
             return open_file(self._paths[number], self._kind, self._types, self._batch_rows)
         except UNREADABLE as error:
-            raise UsageError(
+            # a path that cannot be opened is a mistake of the caller; bytes that make no sense are a failure
+            kind = UsageError if isinstance(error, OSError) and error.errno else InputError
+            raise kind(
                 f"cannot read {self._where(number)} as {self._kind}: {_first_line(error)}; expected a readable "
                 f"{self._kind} file; is --{self._side}-format right?"
             ) from error

@@ -105,7 +105,7 @@ class Binder:
     def _case(self, node: algebra.Case) -> Expr:
         tests = [self.truth(test) for test, _ in node.whens]
         values = [self.bind(value) for _, value in node.whens] + [self.bind(node.otherwise)]
-        kind, values = self._unify(values, "CASE", node.position)
+        kind, values = self._unify(values, "CASE or coalesce", node.position)
         pairs = tuple(zip(tests, values[:-1], strict=True))
         text = "CASE " + " ".join(f"WHEN {t.text} THEN {v.text}" for t, v in pairs)
         return typed.Case(
@@ -158,9 +158,8 @@ class Binder:
         key = (node.side, name)
         if key not in self.columns:
             arrow = schema.field(name).type
-            shown = name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
-            kind = from_arrow(arrow)
-            self.columns[key] = typed.Col(kind, 1 << node.side, f"{alias}.{shown}", node.side, name, arrow)
+            shown = f"{_identifier(alias)}.{_identifier(name)}"
+            self.columns[key] = typed.Col(from_arrow(arrow), 1 << node.side, shown, node.side, name, arrow)
         return self.columns[key]
 
     def _moment(self, text: str, kind: str, position: int, other: Type | None = None) -> Expr:
@@ -244,7 +243,11 @@ class Binder:
             return typed.Absolute(kind, x.sides, f"abs({x.text})", x)
         raise refusal(
             f"condition takes abs of {x.text} ({x.type.name}) {{at}}; expected a number or a duration; "
-            "cast it, for example CAST(... AS DOUBLE)",
+            + (
+                f"take the distance of two times, for example abs({x.text} - ...) <= INTERVAL '5 minutes'"
+                if x.type.kind in _TEMPORAL
+                else f"cast it, for example CAST({x.text} AS DOUBLE)"
+            ),
             node.position,
         )
 
@@ -361,6 +364,8 @@ class Binder:
         if a.type.kind == b.type.kind and a.type.kind in ("string", "binary"):
             return typed.compare(operator, a, b, "bytes")
         hint = f"cast one side, for example CAST({a.text} AS {_CAST_HINT.get(b.type.kind, 'VARCHAR')})"
+        if "duration" in kinds and kinds & NUMERIC:
+            hint = "write an INTERVAL, for example INTERVAL '5 minutes'"
         if "other" in kinds:
             hint = "take plain columns out of nested ones before the join"
         raise refusal(
@@ -448,8 +453,8 @@ class Binder:
                 travels = sql_type(argument.type)
                 if travels is None:
                     raise refusal(
-                        f"condition passes {argument.text} ({argument.type.name}) to {node.name} {{at}}; expected a "
-                        "number, text, boolean, date or timestamp; convert it before the join",
+                        f"condition holds {_written(node, arguments)} {{at}}, with {argument.text} "
+                        f"({argument.type.name}); expected a number, text, boolean, date or timestamp; convert it before the join",
                         node.position,
                     )
                 literal = f"c{len(types)}"
@@ -460,11 +465,11 @@ class Binder:
         except ValueError as error:
             shown = ", ".join(f"{x.text} ({x.type.name})" for x in arguments)
             raise refusal(
-                f"condition cannot apply {node.name} to {shown} {{at}}; expected types it takes; "
+                f"condition holds {_written(node, arguments)} {{at}}, with {shown}; expected types that it takes; "
                 f"the SQL engine says: {error}",
                 node.position,
             ) from error
-        text = node.template.format(*(x.text for x in arguments)).replace("TRY_CAST(", "CAST(")
+        text = _written(node, arguments)
         return typed.Call(from_arrow(arrow), _sides(arguments), text, node.template, tuple(arguments), arrow)
 
 
@@ -475,6 +480,16 @@ _RULES: dict[type[algebra.Node], str] = {
     algebra.AnyOf: "_any", algebra.Negation: "_not", algebra.IsNull: "_is_null", algebra.Member: "_member",
     algebra.Case: "_case", algebra.Extreme: "_extreme", algebra.Call: "_call",
 }  # fmt: skip
+
+
+def _identifier(name: str) -> str:
+    """A name as SQL writes it, quoted where it must be."""
+    return name if name.isidentifier() else '"' + name.replace('"', '""') + '"'
+
+
+def _written(node: algebra.Call, arguments: list[Expr]) -> str:
+    """A call as SQL, for people."""
+    return node.template.format(*(x.text for x in arguments)).replace("TRY_CAST(", "CAST(")
 
 
 def _sides(nodes: list[Expr]) -> int:

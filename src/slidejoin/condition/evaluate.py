@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from slidejoin.condition import sql_engine, typed
 from slidejoin.condition.columns import Value, read, shrink
+from slidejoin.condition.quotients import neighbours, neighbours_of
 from slidejoin.condition.typed import Expr
 from slidejoin.condition.types import I64_MAX, I64_MIN, Type
 
@@ -157,27 +158,20 @@ def compare_mixed(operator: str, data: Any, unit: Fraction, floats: Any) -> Any:
     if unit == 1 and data.dtype != object:
         return _integers_with_floats(operator, data, floats)
     data, floats = np.broadcast_arrays(data, floats)
-    approximate = np.asarray(to_float(data.ravel(), unit)).reshape(data.shape)
-    result = np.asarray(compare_floats(operator, approximate, floats), bool)
-    result = np.array(result)
-    # A double this close to the rounded value may be on either side of the exact one.
-    near = ~(np.abs(approximate - floats) > 1e-15 * np.abs(floats)) & np.isfinite(floats)
-    near |= np.isinf(approximate) & np.isfinite(floats)
-    near |= np.isinf(approximate) & np.isinf(floats)
-    for i in np.flatnonzero(near):
-        result.flat[i] = _exactly(operator, int(data.flat[i]) * unit, float(floats.flat[i]))
+    found = neighbours(floats.ravel(), unit)
+    down, up, shape = found.down.reshape(data.shape), found.up.reshape(data.shape), data.shape
+    if operator in ("=", "<>"):
+        same = (data == down) & (down == up)
+        result = same if operator == "=" else ~same
+    else:  # ticks <= x / unit asks the floor, ticks < x / unit the ceiling
+        result = _COMPARE[operator](data, down if operator in ("<=", ">") else up)
+    result = np.array(result, np.bool_).reshape(shape)
+    for i in found.rest.tolist():
+        low, high = neighbours_of(float(floats.flat[i]), unit)
+        ticks_ = int(data.flat[i])
+        sign = 0 if ticks_ == low == high else -1 if ticks_ <= low else 1
+        result.flat[i] = _COMPARE[operator](sign, 0)
     return result
-
-
-def _exactly(operator: str, value: Fraction, other: float) -> bool:
-    if np.isnan(other) or other == np.inf:
-        sign = -1
-    elif other == -np.inf:
-        sign = 1
-    else:
-        right = Fraction(other)
-        sign = (value > right) - (value < right)
-    return bool(_COMPARE[operator](sign, 0))
 
 
 def _integers_with_floats(operator: str, data: np.ndarray, floats: np.ndarray) -> Any:
@@ -212,7 +206,10 @@ def _linear(node: typed.Linear, frame: Frame) -> Value:
         value = evaluate(atom, frame)
         valid = both(valid, value.valid)
         parts.append((ticks(value), k, atom.type))
-    return Value(combine(parts, node.offset), valid)
+    total = combine(parts, node.offset)
+    if node.terms and not isinstance(total, np.ndarray):  # 0 * x: a constant, but one for every row
+        total = np.full(frame.count, total, np.int64 if I64_MIN <= total <= I64_MAX else object)
+    return Value(total, valid)
 
 
 def _product(node: typed.Product, frame: Frame) -> Value:

@@ -68,3 +68,11 @@ def check(text: str) -> None:
         raise ConditionError(
             "condition is empty; expected an SQL condition; for example 'abs(l.x - r.x) <= 10'", 0
         )
+
+
+def unclosed(text: str) -> int:
+    """Where a quote or comment opens that never closes; the end of the text if none does."""
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup == "other" and (match.group() in "'\"" or text.startswith("/*", match.start())):
+            return match.start()
+    return len(text)

@@ -17,6 +17,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from slidejoin.condition import algebra, guard
 from slidejoin.condition.algebra import Node
+from slidejoin.condition.places import Places
 from slidejoin.errors import ConditionError
 
 MAX_CHAIN = 200  # operators in one a + b + c ... chain; AND and OR may be longer
@@ -104,8 +105,8 @@ def parse_text(text: str, aliases: tuple[str, str]) -> Node:
     except SqlglotError as error:
         raise refusal(
             "condition cannot be split into words {at}; expected closed quotes and comments; "
-            f"the reader says: {str(error).splitlines()[0][:120]}",
-            len(text),
+            "close what opens there",
+            guard.unclosed(text),
         ) from error
     except RecursionError:
         raise refusal(
@@ -137,44 +138,19 @@ def _offset(text: str, detail: dict[str, Any]) -> int:
     return min(len(text), max(0, start + column - len(str(detail.get("highlight") or ""))))
 
 
-def _start(node: exp.Expression) -> int | None:
-    """Where a node begins: its own position, or that of its leftmost part that has one."""
-    current: object = node
-    for _ in range(10_000):
-        if not isinstance(current, exp.Expression):
-            break
-        if isinstance(current, exp.Column):
-            current = (
-                current.args.get("catalog")
-                or current.args.get("db")
-                or current.args.get("table")
-                or current.this
-            )
-            continue
-        start = current.meta.get("start")
-        if isinstance(start, int):
-            return start
-        following = current.args.get("this")
-        if not isinstance(following, exp.Expression):
-            following = next((part for part in current.iter_expressions()), None)
-        current = following
-    return None
-
-
 class _Translator:
-    """Walks one sqlglot tree; ``here`` is the last known position, for parts that carry none."""
+    """Walks one sqlglot tree, in the order of the text."""
 
     def __init__(self, text: str, aliases: tuple[str, str]) -> None:
         self.text = text
         self.aliases = aliases
-        self.here = 0
+        self.places = Places(text)
         self.depth = 0
 
     def node(self, tree: exp.Expression) -> Node:
         while isinstance(tree, exp.Paren):
             tree = tree.this
-        start = _start(tree)
-        position = self.here = self.here if start is None else start
+        position = self.places.of(tree)
         if self.depth > MAX_DEPTH:
             raise refusal(
                 "condition nests too deeply {at}; expected a flatter one; compute parts before the join",
@@ -193,7 +169,7 @@ class _Translator:
                 position, _COMPARISONS[kind], self.node(tree.this), self.node(tree.expression)
             )
         if kind in _ARITHMETIC:
-            return self._chain(tree)
+            return self._chain(tree, position)
         rule = _RULES.get(kind)
         if rule is not None:
             translated: Node = getattr(self, rule)(tree, position)
@@ -244,18 +220,12 @@ class _Translator:
         return algebra.Extreme(position, isinstance(tree, exp.Greatest), parts)
 
     def _refusal(self, tree: exp.Expression, position: int) -> ConditionError:
-        if isinstance(tree, exp.Anonymous):
-            return refusal(
-                f"condition calls {tree.this}() {{at}}; expected a deterministic scalar function "
-                "such as abs, round, lower or date_trunc; compute it before the join",
-                position,
-            )
         if isinstance(tree, exp.Star):
             return refusal(
                 f"condition uses * {{at}}; expected a column such as {self.aliases[0]}.x; name the column",
                 position,
             )
-        if isinstance(tree, exp.Query | exp.Subquery | exp.Exists):
+        if isinstance(tree, exp.Query | exp.Exists | exp.SubqueryPredicate) and tree.find(exp.Query):
             return refusal(
                 "condition holds a subquery {at}; expected columns of the two streams only; "
                 "push the other table as a stream or join it beforehand",
@@ -271,19 +241,21 @@ class _Translator:
                 "aggregate before or after the join",
                 position,
             )
-        if isinstance(tree, exp.Func):
+        called = re.match(r"\w+(?=\s*\()", self.text[position:])
+        if isinstance(tree, exp.Func) and (called or not tree.args):
+            name = f"{called[0]}()" if called else tree.sql_name().lower()
             return refusal(
-                f"condition calls {tree.sql_name().lower()}() {{at}}; expected a deterministic scalar function "
+                f"condition calls {name} {{at}}; expected a deterministic scalar function "
                 "such as abs, round, lower or date_trunc; compute it before the join",
                 position,
             )
         return refusal(
-            f"condition uses {type(tree).__name__} {{at}}; expected columns, literals, arithmetic, comparisons, "
-            "AND, OR, NOT and scalar functions; rewrite that part",
+            f"condition holds {_shown(tree)} {{at}}; expected columns, literals, arithmetic, comparisons, "
+            "AND, OR, NOT and scalar functions; rewrite that part, or compute it before the join",
             position,
         )
 
-    def _chain(self, tree: exp.Expression) -> Node:
+    def _chain(self, tree: exp.Expression, position: int) -> Node:
         steps: list[tuple[str, exp.Expression]] = []
         while True:
             while isinstance(tree, exp.Paren):
@@ -296,7 +268,7 @@ class _Translator:
             raise refusal(
                 f"condition chains {len(steps)} operators {{at}}; expected at most {MAX_CHAIN}; "
                 "compute the sum before the join",
-                self.here,
+                position,
             )
         result = self.node(tree)
         for operator, right in reversed(steps):
@@ -526,6 +498,12 @@ def _same(position: int, left: Node, right: Node) -> Node:
     present = tuple(algebra.Negation(position, part) for part in nulls)
     equal = algebra.Compare(position, "=", left, right)
     return algebra.AnyOf(position, (algebra.All(position, (*present, equal)), algebra.All(position, nulls)))
+
+
+def _shown(tree: exp.Expression) -> str:
+    """A part as SQL, cut to what a message can hold."""
+    sql = tree.sql(dialect="duckdb")
+    return sql if len(sql) <= 60 else sql[:57] + "..."
 
 
 def _number(text: str, position: int) -> Fraction:

@@ -29,7 +29,7 @@ from slidejoin.flow.protocol import Leave, let_leave
 from slidejoin.pairs import Segment
 from slidejoin.window.arrivals import Arrivals
 from slidejoin.window.subwindow import Subwindow
-from slidejoin.worker import Placed, Ready, Step, Task, Worker
+from slidejoin.worker import SHARE, Placed, Ready, Step, Task, Worker
 
 WORKERS = 2  # for each thread: while one worker has little to do, its thread goes on with another
 PIECE_ROWS = 1 << 14  # a push of 32 K is two pieces, so that one is sorted while the other is probed
@@ -66,6 +66,8 @@ class PanJoin:
     def route(self, arrivals: Sequence[Arrivals], *, together: bool, step: Step, leave: Leave | None) -> None:
         """Send a push through the workers, one piece being sorted while another is probed."""
         size = self.piece_rows if self.worker.crew.threads == 1 else min(self.piece_rows, PIECE_ROWS)
+        if sum(one.rows for one in arrivals) >= 2 * SHARE:
+            self.worker.crew.wake()
         groups = pieces(arrivals, size, together=together)
         piece = self._collect(next(groups, None))
         while piece is not None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
 from slidejoin.window.arrivals import Arrivals
-from slidejoin.worker import Step, Worker
+from slidejoin.worker import SHARE, Step, Worker
 
 
 class Single:
@@ -24,6 +24,8 @@ class Single:
 
     def route(self, arrivals: Sequence[Arrivals], *, together: bool, step: Step, leave: Leave | None) -> None:
         """Send a push to the worker, piece by piece."""
+        if sum(one.rows for one in arrivals) >= 2 * SHARE:
+            self.worker.crew.wake()
         for group in pieces(arrivals, self.piece_rows, together=together):
             admitted = [piece for piece in map(self.worker.admit, group) if piece.rows]
             if admitted:

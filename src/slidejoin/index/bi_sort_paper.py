@@ -126,10 +126,10 @@ class BiSortPaper(InTurn):
         main, buffer = (_without(entries, first, shift) for entries in (self._held[0].entries, self._held[1]))
         self._held = (Main.build(main, self._partitions), buffer)
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
         main, buffer = self._held
         if len(buffer.keys):
-            merged = main.entries.merged(self.arrange_entries(*buffer), ALONE)
+            merged = main.entries.merged(self.arrange_entries(*buffer), crew)
             self._held = (Main.build(merged, self._partitions), NO_ENTRIES)
 
     def successor(self) -> BiSortPaper:

@@ -91,8 +91,8 @@ class Hash(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._runs.drop_below(first, shift)
 
-    def merge(self) -> None:
-        self._runs.merge()
+    def merge(self, crew: Crew = ALONE) -> None:
+        self._runs.merge(crew)
 
     def successor(self) -> Hash:
         return Hash()

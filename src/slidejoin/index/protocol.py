@@ -106,8 +106,8 @@ class Index(Protocol):
     def drop_below(self, first: int, shift: int = 0) -> None:
         """Forget ids below ``first`` (rows that left the window); the others are less by ``shift`` from now on."""
 
-    def merge(self) -> None:
-        """The subwindow is complete: reorganise for probing alone."""
+    def merge(self, crew: Crew = ALONE) -> None:
+        """The subwindow is complete: reorganise for probing alone; the crew's threads may share the work."""
 
     def successor(self) -> Index:
         """An empty index for the next subwindow, which may start from what this one has learnt of the data."""

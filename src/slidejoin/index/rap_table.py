@@ -234,8 +234,9 @@ class RapTable(InTurn):
         measure(llat.table[:, END].copy(), llat.keys, histogram)
         self._table = Table(table.splitters, histogram, llat)
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
         """Pack: partitions lie one after the other, so that any number of neighbours is one range."""
+        del crew  # packing is one pass of copying
         table = self._table
         if table is not None and not table.llat.sealed:
             self._table = Table(

@@ -55,13 +55,13 @@ class Runs(Generic[AnyRun]):
         runs.append(self._build(*entries))
         self.runs = tuple(runs)
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew) -> None:
         """Make one run of all; from the shortest up, so that each row moves as little as possible."""
         if len(self.runs) < 2:
             return
         entries = Entries(self.runs[-1].keys, self.runs[-1].ids)
         for run in reversed(self.runs[:-1]):
-            entries = Entries(run.keys, run.ids).merged(entries, ALONE)
+            entries = Entries(run.keys, run.ids).merged(entries, crew)
         self.runs = (self._build(*entries),)
 
     def drop_below(self, first: int, shift: int) -> None:
@@ -72,7 +72,7 @@ class Runs(Generic[AnyRun]):
             if count:
                 kept.append(self._build(keys[:count].copy(), ids[:count].copy()))
         self.runs = tuple(kept)
-        self.merge()  # what is left may no longer shorten from run to run
+        self.merge(ALONE)  # what is left may no longer shorten from run to run
 
     def check(self) -> None:
         for run in self.runs:

@@ -48,7 +48,7 @@ class Scan(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._ids = self._ids[np.searchsorted(self._ids, first) :] - np.int32(shift)
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
         """Nothing to reorganise."""
 
     def successor(self) -> Scan:

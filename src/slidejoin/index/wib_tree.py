@@ -97,7 +97,8 @@ class WibTree(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._held = self._ordered().without(first, shift)
 
-    def merge(self) -> None:
+    def merge(self, crew: Crew = ALONE) -> None:
+        del crew  # reading the leaves in order is nothing to share
         self._held = self._ordered()
 
     def successor(self) -> WibTree:

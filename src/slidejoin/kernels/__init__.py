@@ -37,7 +37,7 @@ OUT_U64 = types.Array(types.uint64, 1, "C")
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (
-    "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
+    "waiting", "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
     "nested",
 )  # fmt: skip
 
@@ -109,7 +109,5 @@ def ready(*, quiet: bool = False) -> None:
 
 
 def _cached(compiled: Any) -> bool:
-    """Whether the kernel has an up-to-date index file in the cache."""
-    index = Path(compiled._cache._cache_file._index_path)  # noqa: SLF001 - Numba has no public question for it
-    source = Path(compiled.py_func.__code__.co_filename)
-    return index.exists() and index.stat().st_mtime >= source.stat().st_mtime
+    """Whether the cache has the kernel as its source is now."""
+    return bool(compiled._cache._cache_file._load_index())  # noqa: SLF001 - Numba has no public question for it

@@ -61,10 +61,7 @@ def duration(value: object, what: str) -> Duration:
     if isinstance(value, str):
         return Duration(_parse(value, what), physical=True)
     if isinstance(value, np.timedelta64):
-        ticks = value.astype("timedelta64[ns]")
-        if np.isnat(ticks):
-            raise _refused(value, what)
-        return Duration(int(ticks.astype(np.int64)), physical=True)
+        return Duration(_of_numpy(value, what), physical=True)
     if isinstance(value, timedelta):
         whole = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
         # pandas' Timedelta is a timedelta that also counts nanoseconds.
@@ -76,6 +73,15 @@ def duration(value: object, what: str) -> Duration:
     if isinstance(value, (float, np.floating)) and math.isfinite(value) and float(value).is_integer():
         return Duration(int(value), physical=False)
     raise _refused(value, what)
+
+
+def _of_numpy(value: np.timedelta64, what: str) -> int:
+    """By hand: NumPy would wrap beyond 292 years, and take a month for 30.44 days."""
+    unit, count = np.datetime_data(value.dtype)
+    size = NANOSECONDS.get(unit.lower() if unit in ("D", "W") else unit)
+    if np.isnat(value) or size is None:
+        raise _refused(value, what)
+    return int(value.astype(np.int64)) * size * count
 
 
 def _parse(text: str, what: str) -> int:

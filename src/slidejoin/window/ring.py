@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s
 from slidejoin.window.subwindow import Subwindow
 
@@ -23,6 +24,7 @@ SUBWINDOWS = 2  # to a window
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
 )
+HEAVY = 4 << 20  # bytes: a window of few but large rows follows their number closer than SMALLEST would
 
 
 class Extent(NamedTuple):
@@ -84,20 +86,25 @@ class Ring:
         self._frontier = newest.high if self._frontier is None else max(self._frontier, newest.high)
         return newest, first
 
-    def complete(self) -> bool:
+    def complete(self, crew: Crew = ALONE) -> bool:
         """Complete the newest subwindow if it is long enough; whether it was."""
         newest = self.subwindows[-1] if self.subwindows else None
         if newest is None or newest.complete:
             return False
         extent = self.extent.divided(self.subwindows_to_a_window)
-        long_enough = newest.rows >= extent.rows or (
-            extent.span is not None
-            and newest.rows >= SMALLEST
-            and self._frontier is not None
-            and self._frontier - newest.start >= extent.span
+        heavy = newest.payload.nbytes >= HEAVY and 2 * SUBWINDOWS * newest.rows >= self.rows
+        long_enough = (
+            heavy
+            or newest.rows >= extent.rows
+            or (
+                extent.span is not None
+                and newest.rows >= SMALLEST
+                and self._frontier is not None
+                and self._frontier - newest.start >= extent.span
+            )
         )
         if long_enough:
-            newest.finish(self.time_column)
+            newest.finish(self.time_column, crew)
         return long_enough
 
     def expire(self, bound: int, build: Callable[[Subwindow], None]) -> Iterator[tuple[Subwindow, Int32s]]:

@@ -82,7 +82,8 @@ class Time:
         length = self.duration
         if length.ticks < 0 or (self.slide is not None and length.ticks == 0):
             raise WindowError(
-                f"Time(length={self.length!r}) is too short; expected a positive length; try '1 minute'"
+                f"Time(length={self.length!r}) is too short; expected "
+                f"{'zero or more' if self.slide is None else 'a positive length'}; try '1 minute'"
             )
         step = self.step
         if step is None:

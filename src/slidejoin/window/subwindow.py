@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.index import Index
+from slidejoin.pools import Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s
 from slidejoin.window.payload import Payload
 from slidejoin.window.timeline import scaled
@@ -136,7 +137,7 @@ class Subwindow:
                 self.marks[first : first + count] = 0
         return first
 
-    def finish(self, time_column: str | None) -> None:
+    def finish(self, time_column: str | None, crew: Crew) -> None:
         """No more rows will come. ``time_column`` holds the positions themselves, if some column does."""
         self.complete = True
         self.payload.consolidate()
@@ -145,7 +146,7 @@ class Subwindow:
         if self.marks is not None:
             self.marks = self.marks[: self.rows].copy()
         for index in self.indexes:
-            index.merge()
+            index.merge(crew)
 
     def _shared_positions(self, time_column: str | None) -> Int64s | None:
         if time_column is None or self.rows == 0:

@@ -110,13 +110,13 @@ class Timeline:
         if not physical:
             _whole(value, side)
             return Timeline.bare(windows, lateness, tick=None, zoned=False)
-        try:
-            _nanoseconds(value, side, zoned=False)
-            zoned = False
-        except WindowError:
-            _nanoseconds(value, side, zoned=True)
-            zoned = True
-        return Timeline.bare(windows, lateness, tick=1, zoned=zoned)
+        moment = _moment(value)
+        if moment is None:
+            raise WindowError(
+                f"advance({SIDES[side]}={value!r}); expected a datetime, a date, numpy.datetime64 or ISO text, as the "
+                "windows are lengths of time; pass the time of the heartbeat"
+            )
+        return Timeline.bare(windows, lateness, tick=1, zoned=moment[1])
 
     @staticmethod
     def bare(
@@ -250,31 +250,19 @@ def _spans(windows: tuple[Time, Time], lateness: Duration | None) -> list[Durati
 
 
 def _whole(value: Any, side: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+    number = value.as_py() if isinstance(value, pa.Scalar) else value
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise WindowError(
             f"advance({SIDES[side]}={value!r}); expected a whole number, as the event-time column is an integer; "
             "pass an int"
         )
-    return int(value)
+    return int(number)
 
 
 def _nanoseconds(value: Any, side: int, zoned: bool) -> int:
     """A moment as nanoseconds from the epoch; refused unless it has a zone exactly when ``zoned``."""
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if isinstance(moment, pa.Scalar):
-            nanoseconds, has_zone = _of_scalar(moment)
-        elif isinstance(moment, np.datetime64):
-            nanoseconds, has_zone = _of_numpy(moment)
-        elif isinstance(moment, datetime):
-            nanoseconds, has_zone = _of_datetime(moment)
-        elif isinstance(moment, date):
-            nanoseconds, has_zone = (moment - date(1970, 1, 1)).days * DAY, False
-        else:
-            nanoseconds, has_zone = 0, not zoned
-    except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        has_zone = not zoned
-    if has_zone != zoned:
+    moment = _moment(value)
+    if moment is None or moment[1] != zoned:
         raise WindowError(
             f"advance({SIDES[side]}={value!r}); expected "
             + (
@@ -284,7 +272,24 @@ def _nanoseconds(value: Any, side: int, zoned: bool) -> int:
                 "says; pass the time of the heartbeat"
             )
         )
-    return nanoseconds
+    return moment[0]
+
+
+def _moment(value: Any) -> tuple[int, bool] | None:
+    """Nanoseconds from the epoch and whether a zone was named; None if the value is no moment."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(moment, pa.Scalar):
+            return _of_scalar(moment)
+        if isinstance(moment, np.datetime64):
+            return _of_numpy(moment)
+        if isinstance(moment, datetime):
+            return _of_datetime(moment)
+        if isinstance(moment, date):
+            return (moment - date(1970, 1, 1)).days * DAY, False
+    except (ValueError, TypeError, OverflowError, pa.ArrowException):
+        pass  # NaT, NULL, text that is no time: said by the caller, in his words
+    return None
 
 
 def _of_scalar(value: pa.Scalar) -> tuple[int, bool]:

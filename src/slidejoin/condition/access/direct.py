@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, floor, isfinite
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from slidejoin.condition import ordinals, typed
-from slidejoin.condition.access.key import Constraint, Key, Probe, Slots, sided
+from slidejoin.condition.access.exact import exact_key
+from slidejoin.condition.access.key import Constraint, Key, Probe, Slots, clamp, sided
 from slidejoin.condition.evaluate import (
     compare_mixed,
     evaluate,
     ticks,
     to_float,
 )
+from slidejoin.condition.quotients import neighbours, neighbours_of
 from slidejoin.condition.typed import FLIPPED, Expr
-from slidejoin.condition.types import I64_MAX, I64_MIN
+from slidejoin.condition.types import I64_MAX, I64_MIN, ONE
 
 _TWO63 = 9223372036854775808.0
 
@@ -75,24 +77,41 @@ class FloatKeyExactBound(Constraint):
         ), value.valid  # fmt: skip
 
 
+class Shift(NamedTuple):
+    """How an exact expression follows from its key: value = factor * key ticks + constant."""
+
+    factor: Fraction
+    constant: Fraction
+
+
 class ExactKeyFloatBound(Constraint):
     """Exact key against a float value: floor and ceiling, infinities and NaN at the ends."""
 
-    def __init__(self, key: Key, compare: Expr, operator: str, probing: Expr) -> None:
-        self.key, self.compare, self.operator, self.probing = key, compare, operator, probing
+    def __init__(self, key: Key, compare: Expr, operator: str, probing: Expr, shift: Shift) -> None:
+        self.key, self.compare, self.probing, self.shift = key, compare, probing, shift
+        self.operator = operator if shift.factor > 0 else FLIPPED[operator]
         self.exact, self.point = key.exact, operator == "="
         self.width = 2 if operator == "<>" else 1
 
     def bound_text(self) -> str:
-        return self.probing.text
+        constant, scale = self.shift.constant, self.shift.factor / self.key.expression.type.unit
+        if scale < 0:
+            text = f"{typed.number_text(constant) if constant else ''} - {typed.wrap(self.probing)}".strip()
+        elif constant:
+            text = f"{self.probing.text} {'-' if constant > 0 else '+'} {typed.number_text(abs(constant))}"
+        else:
+            text = self.probing.text
+        if abs(scale) == 1:
+            return text
+        whole = scale > 0 and not constant and typed.wrap(self.probing) == text
+        return f"{text if whole else f'({text})'} / {typed.number_text(abs(scale))}"
 
     def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
         value = evaluate(self.probing, probe.frame)
         data = np.broadcast_to(np.asarray(value.data, np.float64), (probe.frame.count,))
-        unit = self.key.expression.type.unit
-        if self.key.codec == "int" and unit == 1:
+        if self.key.codec == "int" and self.shift == Shift(ONE, Fraction(0)):
             return self._integers(data), value.valid
-        return self._rationals(data, unit), value.valid
+        return self._rationals(data), value.valid
 
     def _integers(self, data: np.ndarray) -> Slots:
         high = ~(data < _TWO63)  # NaN too: it is above every number
@@ -123,36 +142,40 @@ class ExactKeyFloatBound(Constraint):
             (after, np.where(no_lower, I64_MIN, I64_MAX)),
         ]
 
-    def _rationals(self, data: np.ndarray, unit: Fraction) -> Slots:
-        """Row by row: a decimal key against a float is rare and must still be exact."""
-        bottom, top = (0, 2**64 - 1) if self.key.codec == "uint" else (I64_MIN, I64_MAX)
-        shift = 2**63 if self.key.codec == "uint" else 0
-        sat = self.key.codec == "saturate"
-        lows: list[list[int]] = [[] for _ in range(self.width)]
-        highs: list[list[int]] = [[] for _ in range(self.width)]
-        for x in data.tolist():
-            infinite = not isfinite(x)
-            if infinite:
-                huge = 2**200 if x != float("-inf") else -(2**200)
-                down, up = huge, huge
-                equal_possible = False
-            else:
-                exact = Fraction(x) / unit
-                down, up = floor(exact), ceil(exact)
-                equal_possible = down == up
-            choices: dict[str, list[tuple[int | None, int | None]]] = {
-                "<=": [(None, down)], "<": [(None, up - 1)], ">=": [(up, None)], ">": [(down + 1, None)],
-                "=": [(down, down) if equal_possible else (1, 0)], "<>": [(None, up - 1), (down + 1, None)],
-            }  # fmt: skip
-            for i, (lo, hi) in enumerate(choices[self.operator]):
-                none = lo is not None and hi is not None and lo > hi
-                if not sat:
-                    none = none or (lo is not None and lo > top) or (hi is not None and hi < bottom)
-                lo_ = bottom if lo is None else min(max(lo, bottom), top)
-                hi_ = top if hi is None else min(max(hi, bottom), top)
-                lows[i].append(I64_MAX if none else lo_ - shift)
-                highs[i].append(I64_MIN if none else hi_ - shift)
-        return [(np.array(lo, np.int64), np.array(hi, np.int64)) for lo, hi in zip(lows, highs, strict=True)]
+    def _rationals(self, data: np.ndarray) -> Slots:
+        """Any unit: between which ticks the value lies; infinities and what is far away apart, with Python ints."""
+        factor, constant = self.shift
+        unit = typed.fraction_gcd(
+            [factor, constant]
+        )  # of it the key's tick and the constant are whole multiples
+        found = neighbours(data, unit)
+        slots = self._between(found.down, found.up, unit)
+        if len(found.rest) == 0:
+            return slots
+        ends = np.array([neighbours_of(x, unit) for x in data[found.rest].tolist()], object)
+        others = self._between(ends[:, 0], ends[:, 1], unit)
+        result: Slots = []
+        for near, far in zip(slots, others, strict=True):
+            lo, hi = (np.array(np.broadcast_to(end, data.shape), np.int64) for end in near)
+            lo[found.rest], hi[found.rest] = far
+            result.append((lo, hi))
+        return result
+
+    def _between(self, down: np.ndarray, up: np.ndarray, unit: Fraction) -> Slots:
+        """Slots from the floor and ceiling of the value in units."""
+        factor, constant = int(self.shift.factor / unit), int(self.shift.constant / unit)
+        if abs(constant) >= 2**61 or abs(factor) > I64_MAX:
+            down, up = down.astype(object), up.astype(object)
+        if factor < 0:  # the greater the key, the smaller the value
+            down, up, factor, constant = -up, -down, -factor, -constant
+        down, up = down - constant, up - constant
+        if factor != 1:
+            down, up = down // factor, -(-up // factor)
+        bounds: dict[str, list[tuple[Any, Any]]] = {
+            "<=": [(None, down)], "<": [(None, up - 1)], ">=": [(up, None)], ">": [(down + 1, None)],
+            "=": [(up, down)], "<>": [(None, up - 1), (down + 1, None)],
+        }  # fmt: skip
+        return [clamp(self.key.codec, lo, hi) for lo, hi in bounds[self.operator]]
 
 
 def solve_mixed(compare: typed.Compare, stored: int) -> Constraint | None:
@@ -164,12 +187,19 @@ def solve_mixed(compare: typed.Compare, stored: int) -> Constraint | None:
         return None
     if first.type.kind == "float":
         return FloatKeyExactBound(Key(first, "float"), compare, operator, second)
-    if first.type.fits:
-        key = Key(first, "int")
-    elif isinstance(first, typed.Col) and (first.type.low, first.type.high) == (0, 2**64 - 1):
-        key = Key(first, "uint")
-    else:
-        key = Key(first, "saturate")
-        if operator == "<>":
-            return None
-    return ExactKeyFloatBound(key, compare, operator, second)
+    key, shift = _key_of(first)
+    if operator == "<>" and not key.exact:
+        return None
+    return ExactKeyFloatBound(key, compare, operator, second, shift)
+
+
+def _key_of(value: Expr) -> tuple[Key, Shift]:
+    """The key inside an exact value: without its constant and factor, so that r.x - 5 and r.x + 5 share one."""
+    terms, constant = typed.as_terms(value)
+    if terms and all(c and atom.sides for atom, c in terms):
+        ours = [(atom, c * atom.type.unit) for atom, c in terms]
+        unit = typed.fraction_gcd([c for _, c in ours])
+        sign = 1 if ours[0][1] > 0 else -1
+        key = exact_key(ours, [int(c / unit) * sign for _, c in ours])
+        return key, Shift(unit * sign, constant)
+    return exact_key([(value, value.type.unit)], [1]), Shift(value.type.unit, Fraction(0))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slidejoin.condition import typed
-from slidejoin.condition.access.key import Constraint, Key, Probe, Slots
+from slidejoin.condition.access.key import Constraint, Key, Probe, Slots, clamp
 from slidejoin.condition.evaluate import (
     evaluate,
     limits,
@@ -66,10 +66,10 @@ class ExactBound(Constraint):
             # an exact equality with g == 1 has one ordinal, not two computations
             hi = lo if lower == upper and lower is not None else self._bound(data, upper, reach)
         if self.operator == "<>":
-            return self._place([(None, hi), (lo, None)]), value.valid
-        return self._place(
-            [(lo if lower is not None else None, hi if upper is not None else None)]
-        ), value.valid
+            return [clamp(self.key.codec, None, hi), clamp(self.key.codec, lo, None)], value.valid
+        return [
+            clamp(self.key.codec, lo if lower is not None else None, hi if upper is not None else None)
+        ], value.valid
 
     def _bound(self, data: np.ndarray, shift: int, reach: int) -> Any:
         q = self.q + shift
@@ -89,40 +89,6 @@ class ExactBound(Constraint):
                 result[far] = (data[far].astype(object) * m + q) // g
                 return result
         return (data.astype(object) * m + q) // g
-
-    def _place(self, bounds: list[tuple[Any, Any]]) -> Slots:
-        """Clamp bounds into the key's ordinals; a bound beyond them empties or opens the interval."""
-        return [self._clamp(lo, hi) for lo, hi in bounds]
-
-    def _clamp(self, lo: Any, hi: Any) -> tuple[Any, Any]:
-        codec = self.key.codec
-        if codec != "uint" and all(b is None or b.dtype != object for b in (lo, hi)):
-            return (I64_MIN if lo is None else lo), (I64_MAX if hi is None else hi)
-        bottom, top = (0, 2**64 - 1) if codec == "uint" else (I64_MIN, I64_MAX)
-        shift = 2**63 if codec == "uint" else 0
-        if codec == "uint" and all(b is None or b.dtype != object for b in (lo, hi)):
-            low = I64_MIN if lo is None else np.where(lo < 0, I64_MIN, lo ^ np.int64(I64_MIN))
-            if hi is None:
-                return low, I64_MAX
-            none = hi < 0
-            return np.where(none, I64_MAX, low), np.where(none, I64_MIN, hi ^ np.int64(I64_MIN))
-        size = len(lo if lo is not None else hi)
-        empty = np.zeros(size, bool)
-        low_: Any = np.full(size, I64_MIN)
-        high_: Any = np.full(size, I64_MAX)
-        if lo is not None:
-            wide = np.asarray(lo, object)
-            if codec != "saturate":
-                empty |= (wide > top).astype(bool)
-            low_ = np.asarray(np.clip(wide, bottom, top) - shift, object).astype(np.int64)
-        if hi is not None:
-            wide = np.asarray(hi, object)
-            if codec != "saturate":
-                empty |= (wide < bottom).astype(bool)
-            high_ = np.asarray(np.clip(wide, bottom, top) - shift, object).astype(np.int64)
-        if codec == "saturate" and lo is not None and hi is not None:
-            empty |= np.asarray(np.asarray(lo, object) > np.asarray(hi, object), bool)
-        return np.where(empty, I64_MAX, low_), np.where(empty, I64_MIN, high_)
 
 
 def solve_exact(compare: typed.Compare, stored: int) -> Constraint | None:
@@ -153,7 +119,7 @@ def solve_exact(compare: typed.Compare, stored: int) -> Constraint | None:
     g, h = gcd(*a), gcd(*b)
     sign = 1 if a[0] > 0 else -1
     h = h if b[0] > 0 else -h
-    key = _exact_key(ours, [x // (g * sign) for x in a])
+    key = exact_key(ours, [x // (g * sign) for x in a])
     probing = _integer_form(theirs, [x // h for x in b])
     operator = compare.operator if sign > 0 else FLIPPED[compare.operator]
     if operator == "<>" and not key.exact:
@@ -172,7 +138,8 @@ def _integer_form(atoms: list[tuple[Expr, Fraction]], factors: list[int]) -> Exp
     return typed.linear(terms, Fraction(0), kind)
 
 
-def _exact_key(atoms: list[tuple[Expr, Fraction]], factors: list[int]) -> Key:
+def exact_key(atoms: list[tuple[Expr, Fraction]], factors: list[int]) -> Key:
+    """The key whose ordinals are sum(factor * ticks of atom)."""
     node = _integer_form(atoms, factors)
     if node.type.fits:
         return Key(node, "int")

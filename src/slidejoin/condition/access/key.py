@@ -117,3 +117,34 @@ def sided(
         case ">":
             return [(above, top)]
     return [(bottom, below), (above, top)]
+
+
+def clamp(codec: str, lo: Any, hi: Any) -> tuple[Any, Any]:
+    """Bounds in ticks (None: open) as ordinals of a key; beyond its range they empty or open the interval."""
+    if codec != "uint" and all(b is None or b.dtype != object for b in (lo, hi)):
+        return (I64_MIN if lo is None else lo), (I64_MAX if hi is None else hi)
+    bottom, top = (0, 2**64 - 1) if codec == "uint" else (I64_MIN, I64_MAX)
+    shift = 2**63 if codec == "uint" else 0
+    if codec == "uint" and all(b is None or b.dtype != object for b in (lo, hi)):
+        low = I64_MIN if lo is None else np.where(lo < 0, I64_MIN, lo ^ np.int64(I64_MIN))
+        if hi is None:
+            return low, I64_MAX
+        none = hi < 0
+        return np.where(none, I64_MAX, low), np.where(none, I64_MIN, hi ^ np.int64(I64_MIN))
+    size = len(lo if lo is not None else hi)
+    empty = np.zeros(size, bool)
+    low_: Any = np.full(size, I64_MIN)
+    high_: Any = np.full(size, I64_MAX)
+    if lo is not None:
+        wide = np.asarray(lo, object)
+        if codec != "saturate":
+            empty |= (wide > top).astype(bool)
+        low_ = np.asarray(np.clip(wide, bottom, top) - shift, object).astype(np.int64)
+    if hi is not None:
+        wide = np.asarray(hi, object)
+        if codec != "saturate":
+            empty |= (wide < bottom).astype(bool)
+        high_ = np.asarray(np.clip(wide, bottom, top) - shift, object).astype(np.int64)
+    if codec == "saturate" and lo is not None and hi is not None:
+        empty |= np.asarray(np.asarray(lo, object) > np.asarray(hi, object), bool)
+    return np.where(empty, I64_MAX, low_), np.where(empty, I64_MIN, high_)

@@ -52,7 +52,7 @@ class MonotoneBound(Constraint):
     def _edges(self) -> tuple[floats.Edge | None, floats.Edge | None] | None:
         """Lower and upper edge of ``key - r``, if the comparison is no more than that with a finite literal.
 
-        Negations are exact, so they only mirror: key + R is key - (-R), R - key is -(key - R).
+        Negations are exact, so they only mirror: key + R is key - (-R), R - key and -key + R are -(key - R).
         """
         sums = [step for step in self.steps if step.operator != "n"]
         if (
@@ -114,16 +114,21 @@ class MonotoneBound(Constraint):
     def _closed(self, operands: list[Any], probe: Probe) -> Slots | None:
         """The closed form, its uncertain rows searched; None if a row has an infinite or NaN operand."""
         assert self.edges is not None
-        step = next(step for step in self.steps if step.operator != "n")
+        mirrored = False  # the key was negated before it met the operand: R - key, not key + R
+        for step in self.steps:
+            if step.operator != "n":
+                break
+            mirrored = not mirrored
         r = operands[step.operand]
-        if step.operator == "+":
+        opposite = (step.operator == "+") != mirrored
+        if opposite:
             r = -r
         lo: Any = I64_MIN
         hi: Any = I64_MAX if self.test in (">", ">=") else FLOAT_INF
         for edge in self.edges:
             if edge is None:
                 continue
-            memo_key = (edge, id(self.operands[step.operand]), step.operator)
+            memo_key = (edge, id(self.operands[step.operand]), opposite)
             shared = probe.memo.get(memo_key)
             if shared is None:
                 bound, rows = edge.bound(r)
