@@ -11,6 +11,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt  # the backend is chosen first
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bench.panjoin.findings import Finding, judged
 from bench.report import Figure, goal, rounds, show
@@ -20,6 +21,7 @@ PAGE = ROOT / "docs" / "panjoin.md"
 PICTURES = ROOT / "docs" / "img" / "panjoin"
 GROUPS = {"10": "RaP-Table", "11": "WiB+-Tree", "12": "BI-Sort", "13": "Comparison", "15": "System"}
 COLOURS = ("#0b5c8a", "#c8702a", "#4c8c4a", "#7d6b9e", "#b03a48", "#6b7682")
+BY_KIND = dict(zip(("rap_table", "wib_tree", "bi_sort_paper", "bi_sort"), COLOURS, strict=False))
 INK, FAINT = "#1f2933", "#6b7682"
 BY_BATCH = ("a", "b", "c")  # of figures 10 to 12: against the batch size
 
@@ -33,7 +35,9 @@ def all_of(report: dict[str, Any]) -> None:
     findings = {finding.figure: finding for finding in judged(lines)}
     PICTURES.mkdir(parents=True, exist_ok=True)
     for group in GROUPS:
-        picture(group, {k: v for k, v in lines.items() if k.startswith(group)}, findings, report)
+        drawn = {k: v for k, v in lines.items() if k.startswith(group)}
+        if drawn:
+            picture(group, drawn, findings, report)
     page(report, findings)
 
 
@@ -58,10 +62,15 @@ def picture(group: str, lines: dict[str, Any], findings: dict[str, Finding], rep
 def plot(axes: Axes, name: str, drawn: dict[str, Any], title: str) -> None:
     for (label, points), colour in zip(drawn.items(), COLOURS, strict=False):
         xs, ys = zip(*points, strict=True)
-        axes.plot(xs, ys, marker="o", markersize=4, linewidth=1.8, color=colour, label=label)
+        axes.plot(
+            xs, ys, marker="o", markersize=4, linewidth=1.8, color=BY_KIND.get(label, colour), label=label
+        )
     if name != "10f":
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: amount(value)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_title(f"{name}  {title}", fontsize=9, loc="left", color=INK)
     axes.set_xlabel(across(name), fontsize=8, color=INK)
     axes.set_ylabel(up(name), fontsize=8, color=INK)
@@ -70,6 +79,14 @@ def plot(axes: Axes, name: str, drawn: dict[str, Any], title: str) -> None:
     axes.legend(fontsize=7, frameon=False)
     for edge in ("top", "right"):
         axes.spines[edge].set_visible(False)
+
+
+def amount(value: float) -> str:
+    """A round number in short."""
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " K")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
 
 
 def across(name: str) -> str:

@@ -175,7 +175,7 @@ TEXTS: dict[str, tuple[str, str, Callable[[Lines], Verdict], str]] = {
             "a partition whose keys all match is answered as a range instead of a copy"),
     "10e": ("RaP-Table: band by S", "falls as selectivity rises", falls,
             "partitions within the band are answered as ranges instead of copies"),
-    "10f": ("RaP-Table: normalised mean error per adjustment", "converges in 3 adjustments", converges,
+    "10f": ("RaP-Table: error per adjustment", "converges in 3 adjustments", converges,
             "an adjustment narrows a partition P times at most, and rank-size keys lie in a sliver of the range"),
     "11a": ("WiB+-Tree: insertion by N_bat and P", "not sensitive to P", insensitive("P", 2.0),
             "a leaf that is cut is sorted whole, which costs more the wider it is, and narrow leaves are cut more often"),
@@ -204,9 +204,9 @@ TEXTS: dict[str, tuple[str, str, Callable[[Lines], Verdict], str]] = {
             "complete subwindows of a WiB+-Tree are put in order, so most probes meet the same arrays in all three"),
     "15b": ("System: band by S", "RaP-Table and WiB+-Tree fall as selectivity rises, BI-Sort does not", system_selectivity,
             "complete subwindows answer with ranges, whatever the structure"),
-    "15e": ("System over a nested loop, the smaller window", "BI-Sort more than 1000 times", over_loop,
+    "15e": ("Over a nested loop, the smaller window", "BI-Sort more than 1000 times", over_loop,
             "the window is a sixteenth of the paper's, and a nested loop's time falls with it"),
-    "15f": ("System over a nested loop, the larger window", "BI-Sort about 5000 times with the larger window", over_loop, ""),
+    "15f": ("Over a nested loop, the larger window", "BI-Sort about 5000 times with the larger window", over_loop, ""),
 }  # fmt: skip
 
 
