@@ -9,8 +9,8 @@ Invariants  main ascends; ``samples[j] == keys[stride * j + stride - 1]`` with `
             less than B rows; an id is held once.
 Cost        insert O((M + B) / B) amortised a row, or (M + batch) / batch for larger batches: the weakness that
             ``bi_sort`` mends; probe O(log P + M / P) at most a row, and O(B).
-Reference   seed 000, III-D and III-E. We differ: the end of a range is galloped to from its start, so that wide bands
-            cost no more; unless it is given, P makes partitions of 128 rows (the paper's 8 M rows with P = 64 K); and
+Reference   seed 000, III-D and III-E. We differ: the end of a range is galloped to from its start or from the end
+            before it, whichever is later, so that wide bands cost no more; unless it is given, P makes partitions of 128 rows (the paper's 8 M rows with P = 64 K); and
             where copying from the buffer would cost more than sorting it, a sorted copy answers with ranges.
 """
 
