@@ -12,6 +12,8 @@ draw            the other programs: charts and tables for docs/ from the JSON; d
 spark           another program: joins on Spark, against Spark's own
                 spark_feed: what is joined; spark_queries: sessions and queries; spark_model: many workers
 draw_spark      its charts and tables
+panjoin         the program of PanJoin's figures and goals, a package of its own
+calibrate       the planner's table of costs
 
 ``python -m bench`` measures everything; ``docs/performance.md`` says what the benchmarks favour.
 """

@@ -26,6 +26,7 @@ def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few thousand rows are work for several threads."""
     monkeypatch.setattr("slidejoin.worker.SHARE", 512)
     monkeypatch.setattr("slidejoin.index.entries.SHARE", 512)
+    monkeypatch.setattr("slidejoin.flow.panjoin.PIECE_ROWS", 1024)
 
 
 @dataclass(frozen=True)
@@ -140,12 +141,16 @@ def check_pairs(result: list[tuple[Array, Array, sj.Matches]], pairs: tuple[Arra
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("index", sj.indexes())
-def test_every_index_with_threads(index: str, condition: str) -> None:
+@pytest.mark.parametrize(
+    ("index", "flow"),
+    [(index, flow) for index in sj.indexes() for flow in sj.flows() if (index, flow) != ("scan", "panjoin")],
+    ids="-".join,  # all pairs take seconds, and a scan has nothing that two workers could confuse
+)
+def test_every_index_with_threads(index: str, flow: str, condition: str) -> None:
     for threads in (1, 2):
         try:
             with forced_index(index):
-                join = sj.Join(condition, window=sj.Rows(3000), index=index, threads=threads)
+                join = sj.Join(condition, window=sj.Rows(3000), index=index, flow=flow, threads=threads)
                 result = answer(join)
         except InapplicableError:
             return
@@ -154,10 +159,12 @@ def test_every_index_with_threads(index: str, condition: str) -> None:
 
 @pytest.mark.parametrize("order", ["arrival", "strict"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_order_with_threads(order: str, threads: int) -> None:
+@pytest.mark.parametrize("flow", sj.flows())
+def test_order_with_threads(order: str, flow: str, threads: int) -> None:
     left, right = streams()
     condition = "abs(l.x - r.x) <= 3"
-    result = answer(sj.Join(condition, window=sj.Rows(3000, slide=100), order=order, threads=threads))
+    join = sj.Join(condition, window=sj.Rows(3000, slide=100), order=order, flow=flow, threads=threads)
+    result = answer(join)
     check_pairs(result, truth(condition, "rows", 3000, 100))
     for lefts, rights, _ in result[:-1]:
         later = np.maximum(left.moment[lefts], right.moment[rights])
@@ -172,20 +179,22 @@ PATIENCE = 12_000  # for the disorder of the times, and for a push of one side t
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("size", [50, 2000])
-def test_time_windows(size: int, condition: str) -> None:
-    join = sj.Join(condition, window=sj.Time(size, on="ts"), lateness=PATIENCE, threads=2)
+@pytest.mark.parametrize("flow", sj.flows())
+def test_time_windows(flow: str, size: int, condition: str) -> None:
+    join = sj.Join(condition, window=sj.Time(size, on="ts"), lateness=PATIENCE, flow=flow, threads=2)
     check_pairs(answer(join), truth(condition, "time", size))
 
 
 @pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
 @pytest.mark.parametrize("window", ["rows", "time"])
-def test_rows_that_never_match(how: str, window: str) -> None:
+@pytest.mark.parametrize("flow", sj.flows())
+def test_rows_that_never_match(how: str, flow: str, window: str) -> None:
     left, right = streams()
     condition = "l.x = r.x"
     options: dict[str, Any] = {"window": sj.Rows(2000)}
     if window == "time":
         options = {"window": sj.Time(2000, on="ts"), "lateness": PATIENCE}
-    result = answer(sj.Join(condition, how=how, threads=2, **options))
+    result = answer(sj.Join(condition, how=how, flow=flow, threads=2, **options))
     lefts = np.concatenate([one[0] for one in result])
     rights = np.concatenate([one[1] for one in result])
     found = set(zip(lefts.tolist(), rights.tolist(), strict=True))

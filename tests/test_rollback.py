@@ -41,16 +41,18 @@ class TroubleError(Exception):
 @pytest.mark.parametrize("how", ["inner", "full", "semi"])
 @pytest.mark.parametrize("window", [sj.Rows(20), sj.Rows(20, by="t"), sj.Time(10, on="t")], ids=repr)
 @pytest.mark.parametrize("method", ["store", "fill", "probing", "_answers", "expire", "_mark"])
-@pytest.mark.parametrize("index", ["auto", "scan"])
+@pytest.mark.parametrize(
+    ("index", "flow"), [("scan", "single"), *(("auto", flow) for flow in sj.flows())], ids="-".join
+)
 def test_a_failure_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, how: str, window: Any, method: str, index: str
+    monkeypatch: pytest.MonkeyPatch, how: str, window: Any, method: str, index: str, flow: str
 ) -> None:
     rng = np.random.default_rng(11)
     pushes = [feed(rng, step) for step in range(12)]
     condition = "abs(l.x - r.x) <= 1 AND l.t <> r.t"
 
     def make() -> sj.Join:
-        return sj.Join(condition, window=window, how=how, index=index, tuning=TUNING)
+        return sj.Join(condition, window=window, how=how, index=index, flow=flow, threads=2, tuning=TUNING)
 
     expected = drain(make(), pushes)
     join = make()

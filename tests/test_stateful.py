@@ -25,15 +25,20 @@ class JoinLife(RuleBasedStateMachine):
         self.feed: Feed
         self.finished = False
 
-    @initialize(setup=setups(), index=st.sampled_from(("auto", *sj.indexes())), know=st.booleans())
-    def begin(self, setup: Setup, index: str, know: bool) -> None:
+    @initialize(
+        setup=setups(),
+        index=st.sampled_from(("auto", *sj.indexes())),
+        flow=st.sampled_from(sj.flows()),
+        know=st.booleans(),
+    )
+    def begin(self, setup: Setup, index: str, flow: str, know: bool) -> None:
         self.feed = Feed(setup)
         try:
-            self.duel = Duel(setup, index=index)
+            self.duel = Duel(setup, index=index, flow=flow)
             if know or index != "auto":  # an index that does not apply is refused when both schemas are known
                 self.duel.push([], [])
         except InapplicableError:
-            self.duel = Duel(setup, index="auto")
+            self.duel = Duel(setup, index="auto", flow=flow)
 
     @precondition(lambda self: not self.finished)
     @rule(block=blocks)
@@ -64,6 +69,17 @@ class JoinLife(RuleBasedStateMachine):
     @rule()
     def save_and_load(self) -> None:
         self.duel.save_and_load(Path(self.folder.name) / "join.snapshot")
+
+    @precondition(lambda self: not self.finished)
+    @rule(
+        threads=st.sampled_from((None, 1, 2, 3)),
+        subwindow_rows=st.sampled_from((None, 1, 3, 50)),
+        chunk_rows=st.sampled_from((None, 1, 4, 1000)),
+    )
+    def tune(self, threads: int | None, subwindow_rows: int | None, chunk_rows: int | None) -> None:
+        """Workers and sizes change; nothing else does."""
+        self.duel.engine.tune(threads=threads, subwindow_rows=subwindow_rows, chunk_rows=chunk_rows)
+        self.duel.settle([], None)
 
     @rule()
     def look(self) -> None:

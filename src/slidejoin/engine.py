@@ -8,7 +8,7 @@ Every call works on a copy of the books and either succeeds or leaves everything
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from slidejoin.plan import require
 from slidejoin.pools import Crew
 from slidejoin.settings import Settings
 from slidejoin.stats import Counters, Intaken
+from slidejoin.tuning import Tuning
 from slidejoin.window.arrivals import Arrivals, Numbers, Reach
 from slidejoin.window.clock import Clocks
 from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
@@ -114,6 +115,16 @@ class Engine:
             books.finished = True
 
         return self._attempt("finish", end)
+
+    def tune(self, *, threads: int | None, tuning: Tuning) -> None:
+        """Other sizes from the next call on; rows stay where they are."""
+        self.open("tune()")
+        self.settings = replace(self.settings, threads=threads or self.settings.threads, tuning=tuning)
+        self.worker.crew = Crew(self.settings.threads)
+        self.flow.piece_rows = self._chunk_rows()
+        for side, ring in enumerate(self.worker.rings):
+            if ring is not None:
+                ring.extent = self._extent(side, self.books.timeline)
 
     def open(self, what: str) -> None:
         """Refuse calls on a join that has ended."""
@@ -390,9 +401,10 @@ class Engine:
         window = self.settings.windows[side]
         rows = self.settings.tuning.subwindow_rows
         if isinstance(window, Rows):
-            return Extent(rows, None) if rows else Extent.of_rows(window.n)
+            return Extent(rows, None, asked=True) if rows else Extent.of_rows(window.n)
         assert timeline is not None
-        return Extent(rows or SUBWINDOW_ROWS, max(1, timeline.lengths[side] // SUBWINDOWS))
+        span = max(1, timeline.lengths[side] // SUBWINDOWS)
+        return Extent(rows or SUBWINDOW_ROWS, span, asked=rows is not None)
 
     def _new_ring(self, books: Books, side: int, schema: pa.Schema) -> Ring:
         timeline = books.timeline

@@ -18,7 +18,7 @@ def explain(engine: Engine) -> str:
         lines.append(f"lateness      {settings.lateness or 0}, late rows: {settings.late}")
     lines += [f"state         {text}" for text in _state_bounds(settings)]
     lines.append(f"join          {settings.how}, order {settings.order}")
-    lines.append(f"flow          {engine.flow.name}, {settings.threads} thread{'s' * (settings.threads > 1)}")
+    lines.append(f"flow          {engine.flow.describe()}")
     for side in (0, 1):
         chosen = worker.access[side]
         if chosen is None:

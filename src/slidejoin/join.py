@@ -13,7 +13,7 @@ from slidejoin.errors import StateError, WindowError
 from slidejoin.explain import explain
 from slidejoin.intake import late_table, to_batch
 from slidejoin.matches import Matches
-from slidejoin.settings import Settings
+from slidejoin.settings import Settings, checked_threads
 from slidejoin.stats import Counters
 from slidejoin.tuning import Tuning
 from slidejoin.turns import Turns
@@ -80,6 +80,29 @@ class Join:
         """The end of both streams: emit every row that is still wanted unmatched. The join is then closed."""
         with self._lock:
             return self._engine.finish()
+
+    def tune(
+        self,
+        *,
+        threads: int | None = None,
+        subwindow_rows: int | None = None,
+        chunk_rows: int | None = None,
+    ) -> None:
+        """Change threads and sizes between calls; None leaves one as it is. No row is lost, no result changes.
+
+        Subwindows that are there keep their rows; they change hands if there are more or fewer workers.
+
+        >>> import slidejoin as sj
+        >>> join = sj.Join("l.x < r.x", window=sj.Rows(10), flow="panjoin", threads=1)
+        >>> join.tune(threads=2, subwindow_rows=5)
+        """
+        with self._lock:
+            settings = self._engine.settings
+            tuning = Tuning(
+                settings.tuning.subwindow_rows if subwindow_rows is None else subwindow_rows,
+                settings.tuning.chunk_rows if chunk_rows is None else chunk_rows,
+            )
+            self._engine.tune(threads=None if threads is None else checked_threads(threads), tuning=tuning)
 
     def late(self) -> tuple[pa.Table, pa.Table]:
         """With ``late="keep"``: the late rows since the last call, left and right."""

@@ -66,7 +66,7 @@ class Settings:
             order=_one_of("order", order, ORDER),
             index=_one_of("index", index, ("auto", *INDEXES)),
             flow=_one_of("flow", flow, ("auto", *FLOWS)),
-            threads=_threads(threads),
+            threads=checked_threads(threads),
             aliases=_pair("aliases", aliases, empty=False),
             suffixes=_pair("suffixes", suffixes, empty=True),
             tuning=_tuning(tuning),
@@ -134,7 +134,8 @@ def _one_of(what: str, value: Any, names: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _threads(value: Any) -> int:
+def checked_threads(value: Any) -> int:
+    """How many threads; None means all cores."""
     if value is None:
         return cores()
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -9,7 +9,7 @@ after a restart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.condition import BoundCondition
-from slidejoin.index import Entries, Probes, Ranges
+from slidejoin.index import Entries, Index, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
-from slidejoin.plan import Access, choose
+from slidejoin.plan import Access, Seen, choose, replan
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Reach
 from slidejoin.window.ring import Memento, Ring
@@ -51,6 +51,30 @@ class Home(NamedTuple):
     first: int
 
 
+class Ready(NamedTuple):
+    """Arriving rows, sorted for the indexes. It is made from the rows alone, so before their turn comes.
+
+    ``own`` is what the indexes of their own side are going to hold, with ids from 0. ``asked`` has the probes of
+    each branch, by the kind of index that they are arranged for. ``plans`` is what all this was made for.
+    """
+
+    arrivals: Arrivals
+    plans: tuple[tuple[Access, ...] | None, tuple[Access, ...] | None]
+    own: tuple[Entries, ...]
+    asked: tuple[dict[type[Index], Probes], ...]
+
+
+class Placed(NamedTuple):
+    """Rows whose turn has come: they are stored, but not yet in the indexes."""
+
+    ready: Ready
+    home: Home
+
+    @property
+    def arrivals(self) -> Arrivals:
+        return self.ready.arrivals
+
+
 class Worker:
     def __init__(self, *, how: str, order: str, index: str, crew: Crew) -> None:
         self.how = how
@@ -60,6 +84,7 @@ class Worker:
         self.rings: list[Ring | None] = [None, None]
         self.bound: BoundCondition | None = None
         self.access: list[tuple[Access, ...] | None] = [None, None]
+        self.seen = (Seen(), Seen())
 
     # -- rows in ---------------------------------------------------------------------------------------
 
@@ -85,22 +110,59 @@ class Worker:
         assert ring is not None
         return Home(*ring.append(arrivals, lambda new: self._begin(new, arrivals.side)))
 
-    def arrange(self, arrivals: Arrivals, home: Home) -> list[Entries]:
-        """What each branch's index is going to hold of these rows, in the order that it wants."""
-        return [
-            access.index.arrange_entries(*entries(access, arrivals.batch, home.first))
-            for access in self.access[arrivals.side] or ()
-        ]
+    def prepare(self, arrivals: Arrivals) -> Ready:
+        """Sort rows for the indexes of both sides; nothing that others change is read, so it may be done ahead."""
+        theirs = self.access[1 - arrivals.side]
+        own = self._own(arrivals)
+        asked = tuple(
+            {access.index: arranged(access, arrivals, own[number].ids if number < len(own) else None)}
+            for number, access in enumerate(theirs or ())
+        )
+        return Ready(arrivals, (self.access[0], self.access[1]), own, asked)
 
-    def fill(self, home: Home, own: Sequence[Entries], crew: Crew = ALONE) -> None:
+    def _own(self, arrivals: Arrivals) -> tuple[Entries, ...]:
+        """What the indexes of the rows' own side are going to hold of them."""
+        return tuple(
+            access.index.arrange_entries(*entries(access, arrivals.batch, 0))
+            for access in self.access[arrivals.side] or ()
+        )
+
+    def place(self, group: Sequence[Ready]) -> list[Placed]:
+        """Store rows that arrive together; what is probed for the first time gets its indexes.
+
+        Rows of a side without a plan have no entries of their own: choosing builds its indexes from the rows that
+        are stored, these included. So entries are never arranged between storing and filling.
+        """
+        fresh = [ready if self._current(ready) else self.prepare(ready.arrivals) for ready in group]
+        placed = [Placed(ready, self.store(ready.arrivals)) for ready in fresh]
+        for ready in fresh:
+            self._choose(1 - ready.arrivals.side, ready.arrivals.batch)
+        return placed
+
+    def _current(self, ready: Ready) -> bool:
+        """Whether rows are still sorted as the plans want them."""
+        return all(
+            was is now
+            or (
+                was is not None
+                and now is not None
+                and all(a.index is b.index and a.path is b.path for a, b in zip(was, now, strict=True))
+            )
+            for was, now in zip(ready.plans, self.access, strict=True)
+        )
+
+    def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
         """Insert rows that were stored into the indexes of their subwindow."""
-        for index, batch in zip(home.subwindow.indexes, own, strict=True):
-            index.insert(batch, crew)
+        own, (subwindow, first) = placed.ready.own, placed.home
+        if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
+            return
+        for index, batch in zip(subwindow.indexes, own, strict=True):
+            index.insert(batch if first == 0 else Entries(batch.keys, batch.ids + np.int32(first)), crew)
 
     def insert(self, arrivals: Arrivals) -> None:
         """Store rows and fill their indexes, without probing: they come from a log, or others probe."""
-        home = self.store(arrivals)
-        self.fill(home, self.arrange(arrivals, home))
+        ready = Ready(arrivals, (self.access[0], self.access[1]), self._own(arrivals), ())
+        self.fill(Placed(ready, self.store(arrivals)))
 
     def probe(self, arrivals: Arrivals) -> list[Segment]:
         """The pairs with the other side's window of rows that are stored elsewhere."""
@@ -108,7 +170,8 @@ class Worker:
         if ring is None or not ring.subwindows:
             return []
         self._choose(1 - arrivals.side, arrivals.batch)
-        return self._gathered(self.probing(arrivals, Home(ring.subwindows[-1], 0), ()))
+        ready = Ready(arrivals, (self.access[0], self.access[1]), (), ())
+        return self._gathered(self.probing(Placed(ready, Home(ring.subwindows[-1], 0))))
 
     def _begin(self, subwindow: Subwindow, side: int) -> None:
         """Give a new subwindow its indexes; each starts from its predecessor, if that is of the same kind."""
@@ -124,71 +187,90 @@ class Worker:
 
     def join(self, group: Sequence[Arrivals], step: Step) -> None:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
-        homes = [self.store(arrivals) for arrivals in group]
-        own = [self.arrange(arrivals, home) for arrivals, home in zip(group, homes, strict=True)]
-        if len(group) == 1:
+        placed = self.place([self.prepare(arrivals) for arrivals in group])
+        if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled meanwhile.
-            self._choose(1 - group[0].side, group[0].batch)
-            tasks = self.probing(group[0], homes[0], own[0])
+            tasks = self.probing(placed[0])
             if self.crew.threads == 1 or len(tasks) < 2:
-                self.fill(homes[0], own[0])
+                self.fill(placed[0])
             else:
-                tasks.insert(0, partial(self._fill_meanwhile, homes[0], own[0]))
+                tasks.insert(0, partial(self._fill_meanwhile, placed[0]))
             found = [self._gathered(tasks)]
         else:
-            for home, batches in zip(homes, own, strict=True):
-                self.fill(home, batches, self.crew)
-            for arrivals in group:
-                self._choose(
-                    1 - arrivals.side, arrivals.batch
-                )  # builds on what is stored, so not before fill
-            found = [
-                self._gathered(self.probing(arrivals, home, batches))
-                for arrivals, home, batches in zip(group, homes, own, strict=True)
-            ]
-        step.matches += sum(segment.pairs for segments in found for segment in segments)
+            for one in placed:
+                self.fill(one, self.crew)
+            found = [self._gathered(self.probing(one)) for one in placed]
+        self.conclude(placed, found, step)
+
+    def conclude(self, placed: Sequence[Placed], found: Sequence[list[Segment]], step: Step) -> None:
+        """Count and mark what was found for rows that arrived together, and emit it as the kind of join asks."""
+        for segments, one in zip(found, placed, strict=True):
+            side, own = one.arrivals.side, one.ready.own
+            self.seen[side].stored(one.arrivals.rows, own[0].keys if own else None)
+            pairs = sum(segment.pairs for segment in segments)
+            self.seen[1 - side].probed(one.arrivals.rows, pairs)
+            step.matches += pairs
         together = [segment for segments in found for segment in segments]
         if self.how in PAIRED or self.order == "none":
-            for segments, arrivals, home in zip(found, group, homes, strict=True):
-                self._mark(segments, arrivals, home, step)
+            for segments, one in zip(found, placed, strict=True):
+                self._mark(segments, one.arrivals, one.home, step)
             if self.how in PAIRED and together:
                 step.parts += (
                     together if self.order == "none" else [Ordered(together, self.order == "strict")]
                 )
         elif together:
-            self._first_matches(Ordered(together, self.order == "strict"), group, homes, step)
+            self._first_matches(Ordered(together, self.order == "strict"), placed, step)
 
     def _gathered(self, tasks: Sequence[Task]) -> list[Segment]:
         return [segment for answer in self.crew.each(tasks) for segment in answer]
 
-    def _fill_meanwhile(self, home: Home, own: Sequence[Entries]) -> list[Segment]:
+    def _fill_meanwhile(self, placed: Placed) -> list[Segment]:
         """A task beside the probing ones: it finds nothing."""
-        self.fill(home, own)
+        self.fill(placed)
         return []
 
-    def probing(self, arrivals: Arrivals, home: Home, own: Sequence[Entries]) -> list[Task]:
+    def probing(self, placed: Placed, among: Callable[[Subwindow], bool] | None = None) -> list[Task]:
         """Tasks that find the pairs of arriving rows with the other side's window.
 
-        ``own`` is how the rows' own indexes hold them. The probes are cut where they are sorted by key, not by
-        row: then each thread reads its own part of every run.
+        The probes are cut where they are sorted by key, not by row: then each thread reads its own part of every
+        run. ``among`` picks subwindows instead; then the probes of a branch stay whole.
         """
-        stored = 1 - arrivals.side
+        ready = placed.ready
+        arrivals, stored = ready.arrivals, 1 - ready.arrivals.side
         ring, chosen, reach = self.rings[stored], self.access[stored], arrivals.reach
         if ring is None or chosen is None or arrivals.rows == 0:
             return []
-        near = [s for s in ring.subwindows if s.high >= reach.low and s.lowest <= reach.high]
-        if not near:
-            return []
+        near = [
+            s
+            for s in ring.subwindows
+            if s.high >= reach.low and s.lowest <= reach.high and (among is None or among(s))
+        ]
         tasks: list[Task] = []
         for number, access in enumerate(chosen):
-            hint = None
-            if number < len(own):
-                hint = own[number].ids if home.first == 0 else own[number].ids - np.int32(home.first)
-            probes = arranged(access, arrivals, hint)
-            if len(probes):
-                pieces = [probes] if self.crew.threads == 1 else probes.pieces(SHARE)
-                tasks += [partial(self._answers, near, number, access, piece, arrivals) for piece in pieces]
+            for kind, alike in by_kind(near, number).items():
+                of_kind = access if kind is access.index else replace(access, index=kind)
+                probes = self._asked(ready, number, of_kind)
+                if len(probes):
+                    if among is not None:
+                        pieces = [probes.twin()]  # others may be asking the same of their subwindows
+                    else:
+                        pieces = [probes] if self.crew.threads == 1 else probes.pieces(SHARE)
+                    tasks += [
+                        partial(self._answers, alike, number, of_kind, piece, arrivals) for piece in pieces
+                    ]
         return tasks
+
+    @staticmethod
+    def _asked(ready: Ready, number: int, access: Access) -> Probes:
+        """The probes of a branch for indexes of a kind; arranged now if the kind was not foreseen."""
+        foreseen = ready.asked[number].get(access.index) if number < len(ready.asked) else None
+        if foreseen is not None:
+            return foreseen
+        hint = ready.own[number].ids if number < len(ready.own) else None
+        probes = arranged(access, ready.arrivals, hint)
+        if number < len(ready.asked):
+            ready.asked[number][access.index] = probes
+        return probes
 
     def _answers(
         self, near: list[Subwindow], number: int, access: Access, probes: Probes, arrivals: Arrivals
@@ -264,17 +346,9 @@ class Worker:
         if self.how == "semi":
             step.parts.append(Singles(0, subwindow, newly))
 
-    def _first_matches(
-        self,
-        ordered: Ordered,
-        group: Sequence[Arrivals],
-        homes: Sequence[Home],
-        step: Step,
-    ) -> None:
+    def _first_matches(self, ordered: Ordered, placed: Sequence[Placed], step: Step) -> None:
         """Mark left rows in the order in which their first partners arrive."""
-        home_of = {
-            id(arrivals): (home.subwindow, home.first) for arrivals, home in zip(group, homes, strict=True)
-        }
+        home_of = {id(one.arrivals): (one.home.subwindow, one.home.first) for one in placed}
         for chunk in ordered.chunks(1 << 16):
             assert chunk.left is not None
             assert chunk.left.which is not None
@@ -294,6 +368,19 @@ class Worker:
             return
         for subwindow, gone in ring.expire(bound, partial(self._build, side)):
             self._pad(side, subwindow, gone, step)
+
+    def complete(self, side: int) -> None:
+        """Complete the newest subwindow of a side if it is long enough; the next one may get another plan."""
+        ring = self.rings[side]
+        if ring is None or not ring.complete(self.crew):
+            return
+        figures = self.seen[side].summed_up(ring.rows)
+        chosen = self.access[side]
+        if self.index != "auto" or not chosen:
+            return
+        planned = [replan(access, figures) for access in chosen]
+        ring.subwindows_to_a_window = max(subwindows for _, subwindows in planned)
+        self.access[side] = tuple(access for access, _ in planned)
 
     def clear(self, step: Step) -> None:
         """The end of both streams: every row goes."""
@@ -342,6 +429,17 @@ class Worker:
             chosen = self.access[side]
             for subwindow in ring.subwindows:
                 assert chosen is None or len(subwindow.indexes) == len(chosen), "an index for each branch"
+            if chosen is not None and ring.subwindows and not ring.subwindows[-1].complete:
+                kinds = [type(index) for index in ring.subwindows[-1].indexes]
+                assert kinds == [access.index for access in chosen], "the newest is filled as planned"
+
+
+def by_kind(subwindows: Sequence[Subwindow], number: int) -> dict[type[Index], list[Subwindow]]:
+    """Subwindows by the kind of their index for a branch; plans change, and a subwindow keeps its own."""
+    kinds: dict[type[Index], list[Subwindow]] = {}
+    for subwindow in subwindows:
+        kinds.setdefault(type(subwindow.indexes[number]), []).append(subwindow)
+    return kinds
 
 
 def covers(reach: Reach, subwindow: Subwindow) -> bool:

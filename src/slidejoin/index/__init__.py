@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slidejoin.index.bi_sort import BiSort
+from slidejoin.index.bi_sort_paper import BiSortPaper
 from slidejoin.index.bplus_tree import BPlusTree
 from slidejoin.index.cell_runs import CellRuns
 from slidejoin.index.hash import Hash
@@ -19,6 +20,7 @@ REGISTRY: dict[str, type[Index]] = {
         Scan,
         Hash,
         BiSort,
+        BiSortPaper,
         RapTable,
         WibTree,
         BPlusTree,
@@ -34,6 +36,7 @@ __all__ = [
     "REGISTRY",
     "BPlusTree",
     "BiSort",
+    "BiSortPaper",
     "CellRuns",
     "Entries",
     "Hash",

@@ -56,6 +56,10 @@ class Probes:
             for at, end in itertools.pairwise(ends)
         ]
 
+    def twin(self) -> Probes:
+        """The same probes with a scratch of their own, for another thread."""
+        return Probes(self.rows, self.lows, self.highs)
+
     def found(self, kept: int, ids: Int32s, pairs: int) -> Ranges:
         """The first ``kept`` answers in the scratch, taken out of it."""
         rows, starts, ends = self.scratch[1:, :kept].copy()

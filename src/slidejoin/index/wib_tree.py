@@ -54,16 +54,16 @@ class WibTree(InTurn):
     several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
-    def __init__(self, *, node_width: int = NODE_WIDTH, leaf_width: int = LEAF_WIDTH) -> None:
+    def __init__(
+        self, *, node_width: int = NODE_WIDTH, leaf_width: int = LEAF_WIDTH, patience: int = PATIENCE
+    ) -> None:
         if node_width < 4 or leaf_width < 2:
             raise ValueError(
                 f"a tree of nodes of {node_width} and leaves of {leaf_width}; expected nodes of at least 4 "
                 "children and leaves of at least 2 rows; leave the widths out for the usual ones"
             )
-        self._widths = (node_width, leaf_width)
-        self._held: Tree | Ordered = Tree(
-            node_width, leaf_width
-        )  # replaced whole: other threads may be probing
+        self._shape = (node_width, leaf_width, patience)
+        self._held: Tree | Ordered = Tree(*self._shape)  # replaced whole: other threads may be probing
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
@@ -79,7 +79,7 @@ class WibTree(InTurn):
             return
         tree = self._held
         if isinstance(tree, Ordered):  # complete, but somebody has more rows
-            before, tree = tree.entries, Tree(*self._widths)
+            before, tree = tree.entries, Tree(*self._shape)
             tree.insert(before)
         tree.insert(entries)
         self._held = tree
@@ -103,8 +103,8 @@ class WibTree(InTurn):
         self._held = self._ordered()
 
     def successor(self) -> WibTree:
-        node_width, leaf_width = self._widths
-        return WibTree(node_width=node_width, leaf_width=leaf_width)
+        node_width, leaf_width, patience = self._shape
+        return WibTree(node_width=node_width, leaf_width=leaf_width, patience=patience)
 
     def _ordered(self) -> Ordered:
         held = self._held
@@ -194,7 +194,8 @@ class LeafTable(Llat):
 class Tree:
     """The growing tree."""
 
-    def __init__(self, node_width: int, leaf_width: int) -> None:
+    def __init__(self, node_width: int, leaf_width: int, patience: int) -> None:
+        self._patience = patience
         self.leaves = LeafTable(leaf_width)
         self.nodes = Nodes(
             np.empty(NODES_ROOM * node_width, dtype=np.int64),
@@ -231,7 +232,7 @@ class Tree:
             return None
         view, (firsts, rows, starts, ends) = self.leaves.view(), probes.scratch
         find_leaves(self.nodes, np.empty(2 * LEVELS, dtype=np.uint64), probes.lows, firsts)
-        patience = before = PATIENCE * self.leaves.rows - self._looked
+        patience = before = self._patience * self.leaves.rows - self._looked
         probe, kept, pairs = 0, 0, 0
         ids = np.empty(2 * len(probes) + self.leaves.width, dtype=np.int32)
         while True:

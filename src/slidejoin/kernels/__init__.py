@@ -39,6 +39,7 @@ OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (
     "waiting", "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
+    "nested",
 )  # fmt: skip
 
 ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs")

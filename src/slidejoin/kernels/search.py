@@ -5,7 +5,7 @@ First every 16th key of the run, a sixteenth of the memory: stepped through as a
 is dense in it, galloped over from the previous answer where it is not, bisected without branches where it is
 sparse, so that the searches of several rows overlap. Then five branch-free steps inside the block of 16 and four
 comparisons for the end of the range: new probes come every time, so a branch on them is a coin toss that the
-processor loses, while independent loads overlap.
+processor loses, while independent loads overlap. A longer range gallops on from where the one before it ended.
 
 Positions are int32: a run has fewer than 2^31 rows. Indices are unsigned in the inner loops, because signed
 ones make Numba test each for Python's counting from the end.
@@ -154,6 +154,10 @@ def find_ranges(  # type: ignore[no-untyped-def]
     asked = U(len(lows))
     kept = ZERO
     pairs = ZERO
+    high_before = highs[
+        0
+    ]  # of the last range that was long, and where it ended: a higher one ends no earlier
+    end_before = ZERO
     for row in range(len(lows)):
         i = U(row)
         if i + AHEAD < asked:
@@ -177,7 +181,10 @@ def find_ranges(  # type: ignore[no-untyped-def]
             )
             end = start + few
             if few == FOUR:
+                if high >= high_before:
+                    end = max(end, end_before)
                 end = gallop_past(keys, end, high)
+                high_before, end_before = high, end
         else:
             while start < n and keys[start] < low:
                 start += ONE
@@ -208,3 +215,40 @@ def find_in_runs(runs, lows, highs, rows, blocks, out_rows, out_starts, out_ends
         counts[2 * number + 1] = pairs
         at += kept
     return at
+
+
+@kernel(
+    types.UniTuple(types.int64, 2)(I64, I64, types.int64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32)
+)
+def find_by_merging(  # type: ignore[no-untyped-def]
+    keys, samples, stride, lows, highs, rows, blocks, out_rows, out_starts, out_ends
+):
+    """``find_ranges`` for blocks of any length: each is stepped through as a merge would, from the previous answer.
+
+    ``samples[j]`` is the last key of the j-th full block of ``stride`` keys.
+    """
+    if len(lows) == 0:
+        return 0, 0
+    find_blocks(samples, lows, blocks)
+    n = U(len(keys))
+    wide = U(stride)
+    at = ZERO
+    end = ZERO
+    high_before = highs[0]
+    kept = ZERO
+    pairs = ZERO
+    for row in range(len(lows)):
+        i = U(row)
+        low, high = lows[i], highs[i]
+        at = max(at, U(blocks[i]) * wide)
+        while at < n and keys[at] < low:
+            at += ONE
+        # Everything before the previous end is at most the previous high.
+        end = gallop_past(keys, max(at, end) if high >= high_before else at, high)
+        high_before = high
+        out_rows[kept] = rows[i]
+        out_starts[kept] = at
+        out_ends[kept] = end
+        kept += U(end > at)
+        pairs += end - at
+    return kept, pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from slidejoin.plan.access import Access, choose, require
+from slidejoin.plan.access import Access, choose, replan, require
+from slidejoin.plan.cost import Seen
 
-__all__ = ["Access", "choose", "require"]
+__all__ = ["Access", "Seen", "choose", "replan", "require"]

@@ -8,7 +8,7 @@ index that holds several keys takes them all: cell-runs if one of them is narrow
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slidejoin.condition import AccessPath, Branch, EqualityPath, Predicate
 from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index
+from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, table
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
 BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
@@ -38,6 +39,7 @@ class Access:
     index: type[Index]
     path: AccessPath | None
     reason: str
+    planned: str = ""  # what the planner weighed when a subwindow was completed
 
     @property
     def verify(self) -> Predicate | None:
@@ -49,6 +51,7 @@ class Access:
             return f"{self.index.name} over every row{checked} ({self.reason})"
         return (
             f"{self.index.name} on {self.path.key_text} for {self.path.bounds_text}{checked} ({self.reason})"
+            + (f"\n{'':13} {self.planned}" if self.planned else "")
         )
 
 
@@ -121,6 +124,16 @@ def _share(inside: NDArray[np.bool_]) -> float:
 
 def _percent(share: float) -> str:
     return f"{share:.2%}" if share >= 0.0001 or share == 0 else f"{100 * share:.1g}%"
+
+
+def replan(access: Access, figures: Figures) -> tuple[Access, int]:
+    """The access of the next subwindow, on the same path, and how many subwindows make a window."""
+    path = access.path
+    if path is None or access.index.name not in {entry.kind for entry in table()}:
+        return access, SUBWINDOWS[0]
+    able = [name for name, index in REGISTRY.items() if path.kind in index.kinds]
+    choice = pick(figures, able)
+    return replace(access, index=REGISTRY[choice.kind], planned=choice.reason), choice.subwindows
 
 
 def _index(index: str) -> type[Index]:

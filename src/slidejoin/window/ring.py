@@ -32,11 +32,19 @@ class Extent(NamedTuple):
 
     rows: int
     span: int | None
+    asked: bool = False
 
     @staticmethod
     def of_rows(window: int) -> Extent:
         """For a window of so many rows."""
         return Extent(max(SMALLEST, -(-window // SUBWINDOWS)), None)
+
+    def divided(self, subwindows: int) -> Extent:
+        """For so many subwindows to a window instead of the usual number, unless the size was asked for."""
+        if self.asked or subwindows == SUBWINDOWS:
+            return self
+        rows = max(SMALLEST, self.rows * SUBWINDOWS // subwindows)
+        return Extent(rows, None if self.span is None else max(1, self.span * SUBWINDOWS // subwindows))
 
 
 class Memento(NamedTuple):
@@ -59,6 +67,7 @@ class Ring:
         self.bound: int | None = None
         self._frontier: int | None = None  # the greatest position so far
         self._made = 0
+        self.subwindows_to_a_window = SUBWINDOWS  # the planner's
 
     def append(self, arrivals: Arrivals, begin: Callable[[Subwindow], None]) -> tuple[Subwindow, int]:
         """Put rows into the newest subwindow; ``begin`` prepares one that had to be made."""
@@ -77,23 +86,26 @@ class Ring:
         self._frontier = newest.high if self._frontier is None else max(self._frontier, newest.high)
         return newest, first
 
-    def complete(self, crew: Crew = ALONE) -> None:
-        """Complete the newest subwindow if it is long enough."""
+    def complete(self, crew: Crew = ALONE) -> bool:
+        """Complete the newest subwindow if it is long enough; whether it was."""
         newest = self.subwindows[-1] if self.subwindows else None
         if newest is None or newest.complete:
-            return
+            return False
+        extent = self.extent.divided(self.subwindows_to_a_window)
         heavy = newest.payload.nbytes >= HEAVY and 2 * SUBWINDOWS * newest.rows >= self.rows
-        if (
+        long_enough = (
             heavy
-            or newest.rows >= self.extent.rows
+            or newest.rows >= extent.rows
             or (
-                self.extent.span is not None
+                extent.span is not None
                 and newest.rows >= SMALLEST
                 and self._frontier is not None
-                and self._frontier - newest.start >= self.extent.span
+                and self._frontier - newest.start >= extent.span
             )
-        ):
+        )
+        if long_enough:
             newest.finish(self.time_column, crew)
+        return long_enough
 
     def expire(self, bound: int, build: Callable[[Subwindow], None]) -> Iterator[tuple[Subwindow, Int32s]]:
         """Let rows below ``bound`` go; yields each subwindow that lost rows, with their ids.

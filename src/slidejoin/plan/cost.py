@@ -1,0 +1,171 @@
+"""What each structure costs, and so which one the next subwindow gets.
+
+Design      a small table of measured costs (``costs.json``, written by bench/calibrate.py): nanoseconds a row for
+            inserting into a structure and for probing it, growing and complete, over batch sizes, subwindow sizes,
+            selectivities and whether keys drift. From what a stream has shown while its last subwindow grew, the nearest
+            entries give the cost of a stored row over its life: inserted once, then met by the other stream's probes,
+            first in the growing subwindow and then in the complete ones.
+Caution     BI-Sort is the plan unless another structure is cheaper by a clear margin: the table is of one machine, and
+            plans that change for a few per cent cost more than they gain.
+Reference   seed 000, the end of V-A4, which has the same inputs and gives the choice as a rule of thumb.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from slidejoin.index.protocol import Int64s
+
+USUAL = "bi_sort"
+MARGIN = 0.8  # another structure must cost at most this part of the usual one: machines differ by less
+DRIFTING = 0.5  # of the keys outside of where the subwindow before had nearly all of its own
+SAMPLE = 16  # keys of a batch that drift is measured on
+SUBWINDOWS = (2, 4, 8)  # to a window: what is weighed
+
+
+class Seen:
+    """What one side has shown since its last subwindow was completed."""
+
+    def __init__(self) -> None:
+        self.batches = self.rows = self.probes = self.pairs = 0
+        self._keys: list[Int64s] = []
+        self._before: tuple[int, int] | None = (
+            None  # between these lay nearly all keys of the subwindow before
+        )
+
+    def stored(self, rows: int, keys: Int64s | None) -> None:
+        """Rows were stored; ``keys`` in ascending order."""
+        self.batches += 1
+        self.rows += rows
+        if keys is not None and keys.ndim == 1 and len(keys):  # the table is of indexes on one key
+            self._keys.append(keys[:: max(1, len(keys) // SAMPLE)].copy())
+
+    def probed(self, probes: int, pairs: int) -> None:
+        """The other side's rows have probed, and found so many pairs."""
+        self.probes += probes
+        self.pairs += pairs
+
+    def summed_up(self, window: int) -> Figures:
+        """What there is to know, and begin anew; ``window`` is how many rows the side holds."""
+        drift = 0.0
+        if self._keys:
+            keys = np.sort(np.concatenate(self._keys))
+            if self._before is not None:
+                low, high = self._before
+                drift = float(np.mean((keys < low) | (keys > high)))
+            edge = len(keys) // 20
+            self._before = int(keys[edge]), int(keys[-1 - edge])
+        figures = Figures(
+            window=window,
+            batch=max(1, round(self.rows / max(1, self.batches))),
+            matches=self.pairs / max(1, self.probes),
+            drift=drift,
+            probes=self.probes / max(1, self.rows),
+        )
+        self.batches = self.rows = self.probes = self.pairs = 0
+        self._keys = []
+        return figures
+
+
+class Figures(NamedTuple):
+    """The planner's inputs: rows held, rows a batch, matches a probe, share of keys that drift, probes a stored row."""
+
+    window: int
+    batch: int
+    matches: float
+    drift: float
+    probes: float
+
+    def __str__(self) -> str:
+        keys = f"{self.drift:.0%} of the keys drift" if self.drift > DRIFTING else "keys steady"
+        return f"batches of {self.batch:,}, {self.matches:,.3g} matches a probe, {keys}, {self.window:,} rows held"
+
+
+class Choice(NamedTuple):
+    """The structure of the next subwindow, how many subwindows make a window, and why."""
+
+    kind: str
+    subwindows: int
+    reason: str
+
+
+class Cost(NamedTuple):
+    """One entry of the table: nanoseconds a row."""
+
+    kind: str
+    drifting: bool
+    rows: int
+    batch: int
+    insert: float
+    growing: dict[int, float]
+    complete: dict[int, float]
+
+
+@cache
+def table() -> tuple[Cost, ...]:
+    """The measured costs."""
+    text = files("slidejoin.plan").joinpath("costs.json").read_text(encoding="utf-8")
+    return tuple(
+        Cost(
+            entry["kind"],
+            entry["move"] == "increasing",
+            entry["rows"],
+            entry["batch"],
+            entry["insert"],
+            *(
+                {int(name.split()[1]): cost for name, cost in entry.items() if name.startswith(state)}
+                for state in ("growing ", "complete ")
+            ),
+        )
+        for entry in json.loads(text)["costs"]
+    )
+
+
+def pick(figures: Figures, kinds: Iterable[str]) -> Choice:
+    """The structure for rows like these, among those that can serve the condition."""
+    able = set(kinds)
+    costs = {
+        (kind, subwindows): lifetime(kind, figures, subwindows)
+        for kind in dict.fromkeys(entry.kind for entry in table())
+        if kind in able
+        for subwindows in SUBWINDOWS
+    }
+    usual = (USUAL, SUBWINDOWS[0])
+    if usual not in costs:
+        return Choice(USUAL, SUBWINDOWS[0], "")
+    best = min(costs, key=costs.__getitem__)
+    chosen = best if costs[best] <= MARGIN * costs[usual] else usual
+    others = sorted((costs[kind, chosen[1]], kind) for kind in able if (kind, chosen[1]) in costs)
+    weighed = ", ".join(f"{kind} {cost:,.0f}" for cost, kind in others)
+    return Choice(*chosen, f"ns a row: {weighed}; {figures}")
+
+
+def lifetime(kind: str, figures: Figures, subwindows: int) -> float:
+    """Nanoseconds that a stored row costs over its life, inserted and met by the probes of the other side."""
+    rows = max(1, figures.window // subwindows)
+    entry = nearest(kind, figures.drift > DRIFTING, rows, figures.batch)
+    matches = figures.matches / subwindows
+    growing, complete = (at_selectivity(costs, matches) for costs in (entry.growing, entry.complete))
+    return entry.insert + figures.probes * (growing + subwindows * complete)
+
+
+def nearest(kind: str, drifting: bool, rows: int, batch: int) -> Cost:
+    """The entry measured under the most similar circumstances."""
+    alike = [entry for entry in table() if entry.kind == kind and entry.drifting == drifting]
+
+    def distance(entry: Cost) -> float:
+        return abs(math.log(entry.rows / rows)) + abs(math.log(entry.batch / min(batch, rows)))
+
+    return min(alike, key=distance)
+
+
+def at_selectivity(costs: dict[int, float], matches: float) -> float:
+    """The cost of a probe with so many matches, by straight lines between those measured."""
+    return float(np.interp(matches, list(costs), list(costs.values())))
