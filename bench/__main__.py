@@ -15,7 +15,7 @@ from bench.stage import ROOT
 
 PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
-    "panjoin": "PanJoin's figures and goals: structures, flow, planner (about eight minutes; --quick: one)",
+    "panjoin": "PanJoin's figures and goals: structures, flow, planner (about two minutes)",
     "calibrate": "the planner's table of costs, src/slidejoin/plan/costs.json (about two minutes)",
     "draw": "charts and tables for docs/ from results/foundation.json",
 }
