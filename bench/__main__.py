@@ -17,10 +17,10 @@ PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
     "several": "several inequalities at once, against SPO-Join, its alternatives, Polars and DuckDB (about five minutes)",
     "spark": "joins on Spark, against its own with bucket keys (about fourteen minutes)",
-    "draw_spark": "the same for Spark, from results/spark.json",
-    "panjoin": "PanJoin's figures and goals: structures, flow, planner (about eight minutes; --quick: one)",
+    "panjoin": "PanJoin's figures and goals: structures, flow, planner (about two minutes)",
     "calibrate": "the planner's table of costs, src/slidejoin/plan/costs.json (about two minutes)",
     "draw": "charts and tables for docs/ from results/foundation.json",
+    "draw_spark": "charts and tables for docs/ from results/spark.json",
     "draw_several": "charts and tables for docs/ from results/several.json",
 }
 MEASURING = ("foundation", "several")

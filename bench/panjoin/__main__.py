@@ -1,4 +1,4 @@
-"""PanJoin's figures: ``python -m bench panjoin`` (about eight minutes), ``--quick`` (about one), ``--only PART``.
+"""PanJoin's figures: ``python -m bench panjoin`` (about two minutes), ``--quick`` (ten seconds), ``--only PART``.
 
 Parts are structures (figures 10 to 13), system (figure 15), goals and phases; those left out keep their results of the last
 run. ``--draw`` also draws docs/img/panjoin and fills in docs/panjoin.md; ``--draw-only`` does nothing else.

@@ -1,8 +1,8 @@
 """Figures 10 to 13: one subwindow of each structure, filled and probed as the paper does.
 
 Where ours would put a RaP-Table or a WiB+-Tree in order rather than look through it again and again, that is switched
-off here: the figures are about the structures as the paper has them. What matches is copied then, so for high
-selectivities the batches of probes are smaller, and a point copies 2^26 ids at most.
+off here: the figures are about the structures as the paper has them. These two copy what matches, so for high
+selectivities their batches of probes are smaller, and a point copies 2^26 ids at most.
 
 A batch is sorted before the clock starts (in PanJoin the manager does that), so inserting and probing are the
 structure's own work, on one thread. Where a subwindow is large and the batch small, the subwindow starts out with
@@ -30,6 +30,7 @@ Lines = dict[str, list[tuple[float, float]]]  # label: (x, rows a second)
 DOMAIN = 1 << 32
 TIMED_BATCHES = 256  # batches that are timed for a point, at most
 NEVER = 1 << 30  # rows looked through for each row held, before they are put in order
+COPYING = ("rap_table", "wib_tree")
 COPIED = 1 << 26  # ids that the probes of a batch may match
 PROBED = 1 << 16  # rows that are probed for a point, at most
 
@@ -133,8 +134,9 @@ class Bench:
         domain = max(1, rows // selectivity) if equal else DOMAIN
         reach = 0 if equal else max(0, selectivity * DOMAIN // rows // 2)
         index = self.filled(kind, rows, partitions, domain)
-        batch = max(1, min(batch, COPIED // selectivity))
-        count = max(batch, min(PROBED, batch * 64, COPIED // selectivity))
+        most = COPIED // selectivity if kind in COPYING else PROBED
+        batch = max(1, min(batch, most))
+        count = max(batch, min(PROBED, batch * 64, most))
         speeds = []
         for seed in range(self.sizes.rounds):
             centres = np.random.default_rng(seed + 99).integers(0, domain, count)
