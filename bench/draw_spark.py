@@ -120,10 +120,22 @@ def workers(sections: Report) -> str:
     )
 
 
+def one_row(sections: Report) -> str:
+    """Every variant's micro-batches of one row, so that a reader sees how steady they were."""
+    if "one_row" not in sections:
+        return "Not measured yet."
+    rows = []
+    for name, run in sections["one_row"]["detail"].items():
+        took = [batch["ms"] for batch in run["batches"] if batch["rows"] == 2]
+        rows.append([name, *(f"{ms:,.0f}" for ms in (took[0], min(took), max(took), took[-1]))])
+    return markdown(["a row of each side, ms", "first", "fastest", "slowest", "last"], rows)
+
+
 PLACES: dict[str, Callable[[Report], str]] = {
     "spark where": where,
     "spark verdict": verdict,
     "spark goals": goals,
+    "spark one row": one_row,
     "spark workers": workers,
 }
 

@@ -152,7 +152,7 @@ def join_files(
 
 
 @contextmanager
-def _session(options: dict[str, str], master: str) -> Iterator[SparkSession]:
+def _session(options: dict[str, Any], master: str) -> Iterator[SparkSession]:
     """A session for one join; what Spark says goes to a file that is kept only if the join fails."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - known to be there only now
     from pyspark.errors import PySparkException, PySparkRuntimeError  # noqa: PLC0415
