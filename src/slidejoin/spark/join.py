@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, BooleanType, IntegerType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StructField, StructType
 
 from slidejoin.errors import SchemaError, StateError, WindowError
 from slidejoin.settings import Settings
@@ -14,14 +14,20 @@ from slidejoin.spark.backfill import joiner
 from slidejoin.spark.columns import arrow_schema, result_schema
 from slidejoin.spark.operator import OUTPUT, JoinProcessor
 from slidejoin.spark.pack import packer
-from slidejoin.spark.progress import observed
+from slidejoin.spark.progress import observed, packing_observed
 from slidejoin.spark.query import LATE, Query
 from slidejoin.spark.route import resolve
 from slidejoin.spark.session import PARTITIONS, require_rocksdb, shuffle_partitions
 from slidejoin.spark.unpack import unpacker
 from slidejoin.window.spec import SIDES, Rows, Window
 
-PACKED = StructType([StructField("worker", IntegerType()), StructField("message", BinaryType())])
+PACKED = StructType(
+    [
+        StructField("worker", IntegerType()),
+        StructField("message", BinaryType()),
+        StructField("pack_ns", LongType()),
+    ]
+)
 MOST_WORKERS = 64  # without being asked for: with more, messages get small before work does
 LARGEST_BUDGET = 4 << 30
 
@@ -84,9 +90,18 @@ def join(
     names = query.result if not extra else query.result.remove(len(query.result) - 1)
     schema = result_schema((left.schema, right.schema), names, extra)
     if not left.isStreaming:
-        return packed.repartition(tasks, "worker").mapInArrow(joiner(text, tasks), schema)
-    joined = packed.groupBy("worker").transformWithStateInPandas(
-        JoinProcessor(text, tasks), outputStructType=OUTPUT, outputMode="Append", timeMode="None"
+        return (
+            packed.select("worker", "message")
+            .repartition(tasks, "worker")
+            .mapInArrow(joiner(text, tasks), schema)
+        )
+    joined = (
+        packing_observed(packed, name)
+        .select("worker", "message")
+        .groupBy("worker")
+        .transformWithStateInPandas(
+            JoinProcessor(text, tasks), outputStructType=OUTPUT, outputMode="Append", timeMode="None"
+        )
     )
     return observed(joined, name).mapInArrow(unpacker(), schema)
 

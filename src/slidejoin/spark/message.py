@@ -30,7 +30,6 @@ class Header:
     clock: int | None = None  # the greatest event time of the side in this task so far, in ticks
     rows_in: int = 0
     null_time: int = 0
-    pack_ns: int = 0
     filtered: bool = False  # no rows, only the times of those that no pair could have
 
 

@@ -27,6 +27,9 @@ from slidejoin.spark.route import Target
 from slidejoin.window.payload import concatenated
 from slidejoin.window.spec import SIDES
 
+# What is sent is the same whenever a task is run again: Spark compares, and gives a query up whose results have
+# left already. So the time that packing took travels beside the message, and no further than to the shuffle.
+PACKED = SHUFFLED.append(pa.field("pack_ns", pa.int64()))
 GATHERED = 8 << 20  # bytes of rows that make a message; larger ones travel no faster (docs/spark.md)
 TIMES = pa.schema([("time", pa.int64())])
 
@@ -41,8 +44,11 @@ def packer(text: str, side: int, partitions: int) -> Callable[[Batches], Batches
         packing = Packing(Query.read(text), side, here.partition, here.batch or 0)
         keys = worker_keys(packing.query.workers, here.partitions or partitions)
         for worker, message in packing.run(batches):
-            columns = [pa.array([keys[worker]], pa.int32()), pa.array([message], pa.binary())]
-            yield pa.RecordBatch.from_arrays(columns, schema=SHUFFLED)
+            spent, packing.spent = packing.spent, 0
+            columns = [
+                pa.array([keys[worker]], pa.int32()), pa.array([message], pa.binary()), pa.array([spent], pa.int64())
+            ]  # fmt: skip
+            yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
     pack.__name__ = pack.__qualname__ = f"slidejoin_pack_{SIDES[side]}"  # what DataFrame.explain() shows
     return pack
@@ -123,8 +129,8 @@ class Packing:
         self.number += 1
         header = Header(self.side, self.partition, self.number, target.homes, self.clock)
         if target.worker == 0:  # one worker keeps the account of what every worker hears of
-            header = replace(header, rows_in=self.rows_in, null_time=self.null_time, pack_ns=self.spent)
-            self.rows_in = self.null_time = self.spent = 0
+            header = replace(header, rows_in=self.rows_in, null_time=self.null_time)
+            self.rows_in = self.null_time = 0
         return header
 
     def _timed(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:

@@ -42,7 +42,8 @@ COUNTERS = (
     "catch_up_reads",  # entries read to catch up, from wherever
     "catch_up_from_state",  # of these, from the state store: nothing nearer had them
 )
-TIMES = ("pack_ms", "join_ms", "state_ms")  # summed over workers
+TIMES = ("join_ms", "state_ms")  # summed over workers
+PACKING = "_pack"  # behind the name of the counters: what was counted before the shuffle
 WORKED = "rows_worked"  # rows that a worker took in: their greatest share tells how skewed the routing is
 COLUMN = "counters"  # one struct, so that plans stay readable
 KIND = StructType(
@@ -79,7 +80,6 @@ def report(
         "catch_up_reads": log.read_entries,
         "catch_up_from_state": log.read_from_state,
         WORKED: counted.rows_here,
-        "pack_ms": counted.pack_ns / 1e6,
         "join_ms": join_ns / 1e6,
         "state_ms": state_ns / 1e6,
         "watermark": None if watermark is None else str(watermark),
@@ -105,13 +105,23 @@ def observed(frame: DataFrame, name: str) -> DataFrame:
     )
 
 
+def packing_observed(frame: DataFrame, name: str) -> DataFrame:
+    """What the packers send, with their time added up; what they send must not tell it (see pack.py)."""
+    return frame.observe(name + PACKING, (F.sum("pack_ns") / 1e6).alias("pack_ms"))
+
+
 def counters(progress: Any, name: str = "slidejoin") -> dict[str, Any]:
     """The counters of one micro-batch, from a query's ``lastProgress`` or a listener's; empty if it has none.
 
     A micro-batch without rows has nothing to count: its counters are None.
     """
     metrics = progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics
-    found = metrics.get(name)
+    found = _named(metrics.get(name))
+    return found and found | _named(metrics.get(name + PACKING))
+
+
+def _named(found: Any) -> dict[str, Any]:
+    """Counters by name, from either shape that Spark hands them out in."""
     if found is None:
         return {}
     values = found if isinstance(found, dict) else found.asDict()

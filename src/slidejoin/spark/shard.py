@@ -52,7 +52,6 @@ class Counted(NamedTuple):
     rows_in: tuple[int, int]
     late: tuple[int, int]
     null_time: tuple[int, int]
-    pack_ns: int
     rows_here: int
 
 
@@ -327,6 +326,5 @@ def _counted(messages: Sequence[Message], late: Sequence[int], here: int) -> Cou
         (total(lambda m: m.header.rows_in, 0), total(lambda m: m.header.rows_in, 1)),
         (late[0], late[1]),
         (total(lambda m: m.header.null_time, 0), total(lambda m: m.header.null_time, 1)),
-        sum(m.header.pack_ns for m in messages),
         here,
     )
