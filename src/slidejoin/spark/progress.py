@@ -184,7 +184,9 @@ def line(batch: int, duration_ms: int, metrics: dict[str, Any]) -> str:
         f"late {late:,}" if late else "",
         f"watermark {metrics['watermark']}, held by {metrics['held_by']}" if metrics.get("watermark") else "",
         f"busiest worker x{skew:.2f}" if skew > 1.25 else "",
-        "pack {:.0f}, join {:.0f}, state {:.0f} ms".format(*(float(metrics.get(t) or 0) for t in TIMES)),
+        "pack {:.0f}, join {:.0f}, state {:.0f} ms".format(
+            *(float(metrics.get(time) or 0) for time in ("pack_ms", *TIMES))
+        ),
         f"cache {count('cache_hits')}/{workers}",
     ]
     return " · ".join(part for part in parts if part)
