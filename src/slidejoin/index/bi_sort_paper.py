@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.merge import drop_below
@@ -80,6 +81,7 @@ class BiSortPaper(InTurn):
                 f"a BI-Sort of {partitions} partitions and a buffer of {buffer}; expected at least 1 of each; "
                 "leave them out for the usual ones"
             )
+        kernels.ready("nested")
         self._partitions, self._limit = partitions, buffer
         # Replaced whole: other threads may be probing.
         self._held = (Main.build(NO_ENTRIES, partitions), NO_ENTRIES)

@@ -39,10 +39,9 @@ OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (
     "waiting", "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
-    "nested",
 )  # fmt: skip
 
-ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs")
+ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs", "nested")
 
 _declared: dict[str, list[tuple[Any, Any]]] = {}
 _loaded: frozenset[str] = frozenset()
