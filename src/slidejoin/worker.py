@@ -123,7 +123,7 @@ class Worker:
     def _own(self, arrivals: Arrivals) -> tuple[Entries, ...]:
         """What the indexes of the rows' own side are going to hold of them."""
         return tuple(
-            access.index.arrange_entries(*entries(access, arrivals.batch, 0))
+            access.index.arrange_entries(*entries(access, arrivals.batch))
             for access in self.access[arrivals.side] or ()
         )
 
@@ -157,7 +157,7 @@ class Worker:
         if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
             return
         for index, batch in zip(subwindow.indexes, own, strict=True):
-            index.insert(batch if first == 0 else Entries(batch.keys, batch.ids + np.int32(first)), crew)
+            index.insert(batch.shifted(first), crew)
 
     def insert(self, arrivals: Arrivals) -> None:
         """Store rows and fill their indexes, without probing: they come from a log, or others probe."""
@@ -470,17 +470,16 @@ def one_sided(filters: tuple[object, object], side: int, batch: pa.RecordBatch) 
     return mask
 
 
-def entries(access: Access, batch: pa.RecordBatch, first: int) -> tuple[NDArray[np.int64], Int32s]:
-    """Keys and ids of the rows that an index holds: filter passed, key not NULL."""
+def entries(access: Access, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], Int32s | None]:
+    """Keys and ids of the rows that an index holds: filter passed, key not NULL. No ids: it holds all rows."""
     mask = one_sided(access.branch.filters, access.stored, batch)
-    ids = np.arange(first, first + batch.num_rows, dtype=np.int32)
     if access.path is None:
         keys = np.zeros(batch.num_rows, dtype=np.int64)
     else:
         keys, valid = access.path.keys(batch)
         if valid is not None:
             mask = valid if mask is None else mask & valid
-    return (keys, ids) if mask is None else (keys[mask], ids[mask])
+    return (keys, None) if mask is None else (keys[mask], np.flatnonzero(mask).astype(np.int32))
 
 
 def arranged(access: Access, arrivals: Arrivals, hint: Int32s | None) -> Probes:
@@ -503,7 +502,7 @@ def built(access: Access, subwindow: Subwindow):  # type: ignore[no-untyped-def]
     index = access.index()
     first = 0
     for batch in subwindow.payload.batches():
-        index.insert(index.arrange_entries(*entries(access, batch, first)))
+        index.insert(index.arrange_entries(*entries(access, batch)).shifted(first))
         first += batch.num_rows
     if subwindow.complete:
         index.merge()

@@ -14,7 +14,7 @@ from slidejoin.kernels.expand import expand, expand_numbers, expand_visible  # n
 from slidejoin.kernels.marks import mark_ids, mark_ranges  # noqa: E402
 from slidejoin.kernels.merge import drop_below, merge_runs, rows_of_first  # noqa: E402
 from slidejoin.kernels.order import ascends, finish_sort, gather_ascending, sort_order  # noqa: E402
-from slidejoin.kernels.search import find_in_runs, find_ranges  # noqa: E402
+from slidejoin.kernels.search import find_blocks, find_in_runs, find_ranges  # noqa: E402
 
 LOW, HIGH = -(2**63), 2**63 - 1
 
@@ -23,12 +23,15 @@ def i32(count: int) -> np.ndarray:
     return np.empty(count, dtype=np.int32)
 
 
-@pytest.mark.parametrize("held", [0, 1, 15, 16, 17, 31, 40, 64, 333])
+@pytest.mark.parametrize("held", [0, 1, 15, 16, 17, 31, 40, 64, 333, 5000])
 @pytest.mark.parametrize("asked", [0, 1, 3, 100])
-@pytest.mark.parametrize("spread", [3, 100, 10**12])
-def test_find_ranges(held: int, asked: int, spread: int) -> None:
+@pytest.mark.parametrize(
+    ("spread", "width"),
+    [(3, np.int64), (3, np.int32), (100, np.int64), (10**9, np.int32), (10**12, np.int64)],
+)
+def test_find_ranges(held: int, asked: int, spread: int, width: type) -> None:
     rng = np.random.default_rng(held * 1000 + asked)
-    keys = np.sort(rng.integers(-spread, spread, held))
+    keys = np.sort(rng.integers(-spread, spread, held)).astype(width)
     lows = np.sort(rng.integers(-spread - 2, spread + 2, asked))
     highs = lows + rng.integers(-1, 1 + spread // 2, asked)
     rows = np.arange(asked, dtype=np.int32)[::-1].copy()
@@ -53,12 +56,25 @@ def test_find_ranges_at_the_ends_of_int64() -> None:
     assert (kept, pairs) == (3, 2 + 6 + 2)
 
 
+@pytest.mark.parametrize("samples", [0, 1, 15, 16, 17, 100, 900, 7000])
+@pytest.mark.parametrize("width", [np.int64, np.int32])
+def test_find_blocks(samples: int, width: type) -> None:
+    """Dense, in steps of sixteen, and sparse; bounds beyond what 32 bits hold find the ends."""
+    rng = np.random.default_rng(samples)
+    held = np.sort(rng.integers(-1000, 1000, samples)).astype(width)
+    wanted = np.sort(np.append(rng.integers(-1100, 1100, 98), [-(2**40), 2**40]))
+    found = i32(100)
+    find_blocks(held, wanted, found)
+    assert np.array_equal(found, np.searchsorted(held, wanted))
+
+
+@pytest.mark.parametrize("width", [np.int64, np.int32])
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0), (5, 5), (100, 1), (64, 64)])
-def test_merge_runs(sizes: tuple[int, int]) -> None:
+def test_merge_runs(sizes: tuple[int, int], width: type) -> None:
     rng = np.random.default_rng(sum(sizes))
-    a, b = (np.sort(rng.integers(0, 20, size)) for size in sizes)
+    a, b = (np.sort(rng.integers(0, 20, size)).astype(width) for size in sizes)
     ids_a, ids_b = np.arange(len(a), dtype=np.int32), np.arange(len(a), len(a) + len(b), dtype=np.int32)
-    keys, ids = np.empty(sum(sizes), dtype=np.int64), i32(sum(sizes))
+    keys, ids = np.empty(sum(sizes), dtype=width), i32(sum(sizes))
     merge_runs(a, ids_a, b, ids_b, keys, ids)
     both = np.concatenate([a, b])
     assert np.array_equal(ids, np.argsort(both, kind="stable"))
@@ -79,11 +95,12 @@ def test_a_merge_cut_in_two(sizes: tuple[int, int]) -> None:
 def test_find_in_runs(asked: int) -> None:
     rng = np.random.default_rng(asked)
     runs = [np.sort(rng.integers(0, 60, held)) for held in (333, 1, 40, 16)]
+    runs[::2] = [keys.astype(np.int32) for keys in runs[::2]]  # either width, in one call
     samples = [keys[15::16].copy() for keys in runs]
     places = [
         word
         for keys, some in zip(runs, samples, strict=True)
-        for word in (keys.ctypes.data, len(keys), some.ctypes.data, len(some))
+        for word in (keys.ctypes.data, len(keys), some.ctypes.data, len(some), keys.itemsize)
     ]
     lows = np.sort(rng.integers(-5, 65, asked))
     highs, rows = lows + rng.integers(-1, 9, asked), np.arange(asked, dtype=np.int32)

@@ -2,7 +2,8 @@
 
 Design      sorted runs with logarithmic merging; beside each run a sample of every 16th key, the index array
             of the paper, small enough for the cache. A batch of probes is sorted too, so that each search
-            rebounds from the one before.
+            rebounds from the one before. A run whose keys fit 32 bits holds them so: probing and merging large
+            runs is a matter of memory.
 Invariants  a run's keys ascend; ``samples[j] == keys[16 * j + 15]``; runs get shorter.
 Cost        insert O(log n) amortised a row; probe O(log(n / batch)) a row and run; ranges, so the number of
             matches costs nothing.
@@ -18,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges, in_order
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.order import gather_ascending, sort_order
 from slidejoin.kernels.search import BLOCK, find_in_runs
@@ -36,21 +37,21 @@ def room(columns: int) -> Int32s:
 
 
 class SampledRun(NamedTuple):
-    """``place`` is where keys and samples lie in memory, and how many there are, for kernels over many runs."""
+    """``place`` is where keys and samples lie in memory, how many there are and how wide, for kernels over many runs."""
 
-    keys: Int64s
+    keys: Keys
     ids: Int32s
-    samples: Int64s
-    place: tuple[int, int, int, int]
+    samples: Keys
+    place: tuple[int, int, int, int, int]
 
     @property
     def nbytes(self) -> int:
         return self.keys.nbytes + self.ids.nbytes + self.samples.nbytes
 
     @staticmethod
-    def build(keys: Int64s, ids: Int32s) -> SampledRun:
+    def build(keys: Keys, ids: Int32s) -> SampledRun:
         samples = keys[BLOCK - 1 :: BLOCK].copy()
-        place = (keys.ctypes.data, len(keys), samples.ctypes.data, len(samples))
+        place = (keys.ctypes.data, len(keys), samples.ctypes.data, len(samples), keys.itemsize)
         return SampledRun(keys, ids, samples, place)
 
 
@@ -64,9 +65,9 @@ class BiSort:
         self._runs = Runs(SampledRun.build)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         keys, order = sort_order(keys)
-        return Entries(keys, ids[order])
+        return Entries(keys, in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
@@ -79,7 +80,7 @@ class BiSort:
         return Probes(order if rows is None else rows[order], lows, highs[order])
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
-        self._runs.insert(entries, crew)
+        self._runs.insert(entries.narrowed(), crew)
 
     def probe(self, probes: Probes) -> Sequence[Ranges]:
         return BiSort.probe_all([self], probes)[0]
@@ -91,7 +92,7 @@ class BiSort:
         places = [word for runs in held for run in runs for word in run.place]
         if asked == 0 or not places:
             return [[] for _ in indexes]
-        runs = len(places) // 4
+        runs = len(places) // 5
         blocks, rows, starts, ends = room(runs * asked)
         counts = np.empty(2 * runs, dtype=np.int64)
         total = find_in_runs(

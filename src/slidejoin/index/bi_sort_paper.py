@@ -24,7 +24,6 @@ import numpy as np
 from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
-from slidejoin.kernels.merge import drop_below
 from slidejoin.kernels.nested import copy_within, count_within
 from slidejoin.kernels.search import find_by_merging
 from slidejoin.pools import ALONE, Crew
@@ -87,7 +86,7 @@ class BiSortPaper(InTurn):
         self._held = (Main.build(NO_ENTRIES, partitions), NO_ENTRIES)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         return BiSort.arrange_entries(keys, ids)
 
     @staticmethod
@@ -126,7 +125,7 @@ class BiSortPaper(InTurn):
         return [probes.found(kept, ids[:pairs], pairs)] if kept else []
 
     def drop_below(self, first: int, shift: int = 0) -> None:
-        main, buffer = (_without(entries, first, shift) for entries in (self._held[0].entries, self._held[1]))
+        main, buffer = (held.without(first, shift) for held in (self._held[0].entries, self._held[1]))
         self._held = (Main.build(main, self._partitions), buffer)
 
     def merge(self, crew: Crew = ALONE) -> None:
@@ -156,10 +155,3 @@ class BiSortPaper(InTurn):
     def nbytes(self) -> int:
         main, buffer = self._held
         return sum(array.nbytes for array in (*main.entries, main.samples, *buffer))
-
-
-def _without(entries: Entries, first: int, shift: int) -> Entries:
-    """The entries with ids from ``first`` on, less ``shift``."""
-    keys, ids = np.empty_like(entries.keys), np.empty_like(entries.ids)
-    count = drop_below(entries.keys, entries.ids, first, shift, keys, ids)
-    return Entries(keys[:count].copy(), ids[:count].copy())

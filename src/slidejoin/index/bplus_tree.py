@@ -171,7 +171,7 @@ class BPlusTree(InTurn):
         self._read: Ordered | None = None  # the tree's rows in order, until it takes more
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         return BiSort.arrange_entries(keys, ids)
 
     @staticmethod

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
 from slidejoin.index.sort_tree import at_least_two, by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
@@ -218,10 +218,10 @@ class CellRuns(InTurn):
         self._batches = 0  # of probes
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         keys = at_least_two(keys)
         _, order = sort_order(np.ascontiguousarray(keys[:, 1]))
-        return Entries(keys[order], ids[order])
+        return Entries(keys[order], in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

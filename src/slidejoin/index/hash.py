@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.buckets import fill_directory, look_up, mix
 from slidejoin.kernels.order import sort_order
@@ -52,9 +52,9 @@ class Hash(InTurn):
         self._runs = Runs(DirectoryRun.build)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         keys, order = sort_order(mix(keys))
-        return Entries(keys, ids[order])
+        return Entries(keys, in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

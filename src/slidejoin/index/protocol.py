@@ -17,10 +17,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from slidejoin.index.entries import Entries, Int32s, Int64s
+from slidejoin.index.entries import Entries, Int32s, Int64s, Keys, in_order
 from slidejoin.pools import ALONE, Crew
 
-__all__ = ["Entries", "InTurn", "Index", "Int32s", "Int64s", "Probes", "Ranges"]
+__all__ = ["Entries", "InTurn", "Index", "Int32s", "Int64s", "Keys", "Probes", "Ranges", "in_order"]
 
 
 class Probes:
@@ -89,8 +89,8 @@ class Index(Protocol):
     kinds: ClassVar[frozenset[str]]
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
-        """Order a batch for ``insert``; done once, whichever subwindow it goes to."""
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+        """Order a batch for ``insert``; done once, whichever subwindow it goes to. ``ids`` None: 0, 1, 2, ..."""
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

@@ -140,7 +140,7 @@ class RapTable(InTurn):
         return Llat(width=width, chains=partitions, reserved=partitions)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         return BiSort.arrange_entries(keys, ids)
 
     @staticmethod

@@ -14,8 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from slidejoin.index.entries import Entries, Int32s, Int64s
-from slidejoin.kernels.merge import drop_below
+from slidejoin.index.entries import Entries, Int32s, Keys
 from slidejoin.pools import ALONE, Crew
 
 GROWTH = 4  # fewer runs to probe for a little more merging; batches of any size gain from it
@@ -25,7 +24,7 @@ class Run(Protocol):
     """An immutable ascending run; what else it carries is its index's affair."""
 
     @property
-    def keys(self) -> Int64s: ...
+    def keys(self) -> Keys: ...
 
     @property
     def ids(self) -> Int32s: ...
@@ -40,7 +39,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 class Runs(Generic[AnyRun]):
     """A list of runs from long to short."""
 
-    def __init__(self, build: Callable[[Int64s, Int32s], AnyRun]) -> None:
+    def __init__(self, build: Callable[[Keys, Int32s], AnyRun]) -> None:
         self._build = build
         self.runs: tuple[AnyRun, ...] = ()
 
@@ -67,10 +66,9 @@ class Runs(Generic[AnyRun]):
     def drop_below(self, first: int, shift: int) -> None:
         kept = []
         for run in self.runs:
-            keys, ids = np.empty_like(run.keys), np.empty_like(run.ids)
-            count = drop_below(run.keys, run.ids, first, shift, keys, ids)
-            if count:
-                kept.append(self._build(keys[:count].copy(), ids[:count].copy()))
+            rest = Entries(run.keys, run.ids).without(first, shift)
+            if len(rest.keys):
+                kept.append(self._build(*rest))
         self.runs = tuple(kept)
         self.merge(ALONE)  # what is left may no longer shorten from run to run
 

@@ -26,8 +26,10 @@ class Scan(InTurn):
         self._ids: Int32s = np.empty(0, dtype=np.int32)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
-        return Entries(np.zeros_like(keys), ids)  # every row is a candidate
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+        return Entries(
+            np.zeros_like(keys), np.arange(len(keys), dtype=np.int32) if ids is None else ids
+        )  # every row is a candidate
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

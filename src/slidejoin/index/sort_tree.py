@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import GROWTH, Merging
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import (
     ALL,
@@ -249,10 +249,10 @@ class SortTree(InTurn):
         self._runs = Merging(TreeRun.merged, self.growth)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         keys = at_least_two(keys)
         _, order = sort_order(np.ascontiguousarray(keys[:, 0]))
-        return Entries(keys[order], ids[order])
+        return Entries(keys[order], in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

@@ -152,8 +152,8 @@ class SpoJoin(InTurn):
         self._before: SpoJoin | None = None  # the subwindow before, while it waits to be merged
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
-        return Entries(keys, ids)
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+        return Entries(keys, np.arange(len(keys), dtype=np.int32) if ids is None else ids)
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

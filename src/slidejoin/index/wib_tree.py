@@ -29,7 +29,6 @@ from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.llat import Llat
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.llat import NEXT, NONE
-from slidejoin.kernels.merge import drop_below
 from slidejoin.kernels.wib_leaves import (
     ENTRIES_ROOM,
     NODES_ROOM,
@@ -66,7 +65,7 @@ class WibTree(InTurn):
         self._held: Tree | Ordered = Tree(*self._shape)  # replaced whole: other threads may be probing
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
         return BiSort.arrange_entries(keys, ids)
 
     @staticmethod
@@ -79,7 +78,7 @@ class WibTree(InTurn):
             return
         tree = self._held
         if isinstance(tree, Ordered):  # complete, but somebody has more rows
-            before, tree = tree.entries, Tree(*self._shape)
+            before, tree = tree.entries.widened(), Tree(*self._shape)
             tree.insert(before)
         tree.insert(entries)
         self._held = tree
@@ -131,15 +130,13 @@ class Ordered(NamedTuple):
 
     @staticmethod
     def build(entries: Entries) -> Ordered:
-        answers = BiSort()
+        entries, answers = entries.narrowed(), BiSort()
         answers.insert(entries)
         return Ordered(entries, answers)
 
     def without(self, first: int, shift: int) -> Ordered:
         """The rows with ids from ``first`` on, less ``shift``."""
-        keys, ids = np.empty_like(self.entries.keys), np.empty_like(self.entries.ids)
-        count = drop_below(self.entries.keys, self.entries.ids, first, shift, keys, ids)
-        return Ordered.build(Entries(keys[:count].copy(), ids[:count].copy()))
+        return Ordered.build(self.entries.without(first, shift))
 
     def check(self) -> None:
         self.sorted.check()

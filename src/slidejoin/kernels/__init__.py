@@ -1,7 +1,7 @@
 """The loops over rows: Numba functions, arrays in and arrays out, no knowledge of streams or windows.
 
-Every kernel is declared with ``@kernel(signature)``: it releases the GIL, is compiled for exactly that
-signature and kept in a cache directory that only its owner can read (the cache files are pickles, so a
+Every kernel is declared with ``@kernel(signature, ...)``: it releases the GIL, is compiled for exactly those
+signatures and kept in a cache directory that only its owner can read (the cache files are pickles, so a
 shared temporary folder would let another user run code here). ``ready()`` loads or compiles those that every
 join needs, once per process, and says so when a compilation is going to take a while. Those of an index that
 few joins use come when the first index of its kind is made: ``ready("sort_tree")``.
@@ -43,7 +43,7 @@ MODULES = (
 
 ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs", "nested")
 
-_declared: dict[str, list[tuple[Any, Any]]] = {}
+_declared: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {}
 _loaded: frozenset[str] = frozenset()
 _lock = threading.Lock()
 
@@ -71,8 +71,8 @@ def cache_directory() -> Path:
     return directory
 
 
-def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
-    """Declare a kernel with its one signature; it is compiled or loaded by ``ready()``."""
+def kernel(*signatures: Any) -> Callable[[Kernel], Kernel]:
+    """Declare a kernel with its signatures; it is compiled or loaded by ``ready()``."""
 
     def declare(function: Kernel) -> Kernel:
         # Numba reads the cache directory while decorating; it is put back so that kernels of the
@@ -83,7 +83,7 @@ def kernel(signature: Any) -> Callable[[Kernel], Kernel]:
             compiled: Kernel = numba.njit(nogil=True, cache=True)(function)
         finally:
             config.CACHE_DIR = before
-        _declared.setdefault(function.__module__, []).append((compiled, signature))
+        _declared.setdefault(function.__module__, []).append((compiled, signatures))
         return compiled
 
     return declare
@@ -106,11 +106,12 @@ def ready(*modules: str, quiet: bool = False) -> None:
             name = f"{__name__}.{module}"
             import_module(name)
             if not config.DISABLE_JIT:
-                for compiled, signature in _declared[name]:
+                for compiled, signatures in _declared[name]:
                     if not said and not _cached(compiled):
                         _say(modules)
                         said = True
-                    compiled.compile(signature)
+                    for signature in signatures:
+                        compiled.compile(signature)
                     compiled.disable_compile()
             _loaded |= {module}
 

@@ -19,26 +19,41 @@ carray: Any = numba.carray  # type: ignore[attr-defined]  # it is there, but not
 
 if config.DISABLE_JIT:
 
+    def at(address: Any, length: Any, word: Any) -> Any:
+        if length == 0:
+            return np.empty(0, dtype=np.dtype(word))
+        return np.ctypeslib.as_array((word * int(length)).from_address(int(address)))
+
     def int64s_at(address: Any, length: Any) -> Any:
         """A view of memory that somebody else holds."""
-        if length == 0:
-            return np.empty(0, dtype=np.int64)
-        return np.ctypeslib.as_array((ctypes.c_int64 * int(length)).from_address(int(address)))
+        return at(address, length, ctypes.c_int64)
+
+    def int32s_at(address: Any, length: Any) -> Any:
+        """A view of memory that somebody else holds."""
+        return at(address, length, ctypes.c_int32)
 
 else:
 
-    @intrinsic
-    def pointer(typing_context, address):  # type: ignore[no-untyped-def]  # noqa: ARG001
-        """The number as a pointer."""
+    def pointer_to(word: Any) -> Any:
+        """What makes a number a pointer."""
 
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+        @intrinsic
+        def pointer(typing_context, address):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-        return types.CPointer(types.int64)(types.int64), generate
+            return types.CPointer(word)(types.int64), generate
 
-    _pointer: Any = pointer  # the decorator takes the first parameter away, which its type does not say
+        return pointer
+
+    _to_int64s, _to_int32s = pointer_to(types.int64), pointer_to(types.int32)
 
     @numba.njit(inline="always")
     def int64s_at(address, length):  # type: ignore[no-untyped-def]
         """A view of memory that somebody else holds."""
-        return carray(_pointer(address), (length,))
+        return carray(_to_int64s(address), (length,))
+
+    @numba.njit(inline="always")
+    def int32s_at(address, length):  # type: ignore[no-untyped-def]
+        """A view of memory that somebody else holds."""
+        return carray(_to_int32s(address), (length,))

@@ -1,4 +1,7 @@
-"""Merging two sorted runs, all or a stretch of the result, and dropping rows without disturbing the order."""
+"""Merging two sorted runs, all or a stretch of the result, and dropping rows without disturbing the order.
+
+Keys are int64 or, in both runs, int32.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ ZERO, ONE = U(0), U(1)
 SHORT = U(8)  # steps that are not worth another round from both ends
 
 
-@kernel(types.int64(I64, I64, types.int64))
+@kernel(types.int64(I64, I64, types.int64), types.int64(I32, I32, types.int64))
 def rows_of_first(keys_a, keys_b, count):  # type: ignore[no-untyped-def]
     """How many of the first ``count`` rows of the merged run are from ``a``; O(log count).
 
@@ -29,7 +32,10 @@ def rows_of_first(keys_a, keys_b, count):  # type: ignore[no-untyped-def]
     return low
 
 
-@kernel(types.void(I64, I32, I64, I32, OUT_I64, OUT_I32))
+@kernel(
+    types.void(I64, I32, I64, I32, OUT_I64, OUT_I32),
+    types.void(I32, I32, I32, I32, OUT_I32, OUT_I32),
+)
 def merge_runs(keys_a, ids_a, keys_b, ids_b, out_keys, out_ids):  # type: ignore[no-untyped-def]
     """Merge two ascending runs into one; equal keys of ``a`` come first. O(len(a) + len(b)).
 
@@ -77,7 +83,10 @@ def merge_runs(keys_a, ids_a, keys_b, ids_b, out_keys, out_ids):  # type: ignore
         at += ONE
 
 
-@kernel(types.int64(I64, I32, types.int32, types.int32, OUT_I64, OUT_I32))
+@kernel(
+    types.int64(I64, I32, types.int32, types.int32, OUT_I64, OUT_I32),
+    types.int64(I32, I32, types.int32, types.int32, OUT_I32, OUT_I32),
+)
 def drop_below(keys, ids, first, shift, out_keys, out_ids):  # type: ignore[no-untyped-def]
     """Copy the entries whose id is at least ``first``, less ``shift``; returns how many there are."""
     at = 0

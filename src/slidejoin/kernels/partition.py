@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
-from slidejoin.kernels.search import gallop_to
 
 HISTOGRAM = types.Array(types.int64, 2, "C", readonly=True)
 OUT_HISTOGRAM = types.Array(types.int64, 2, "C")
@@ -21,6 +20,30 @@ COUNT, MIN, MAX = 0, 1, 2  # columns of the histograms
 
 U = np.uint64
 ZERO, ONE = U(0), U(1)
+
+
+@kernel(types.uint64(I64, types.uint64, types.int64))
+def gallop_to(values, start, want):  # type: ignore[no-untyped-def]
+    """The first position from ``start`` on whose value is not below ``want``; O(log of the distance)."""
+    n = U(len(values))
+    if start >= n or values[start] >= want:
+        return start
+    at = start
+    step = ONE
+    above = at + ONE
+    while above < n and values[above] < want:
+        at = above
+        step <<= ONE
+        above = at + step
+    above = min(above, n)
+    at += ONE
+    while at < above:
+        middle = (at + above) >> ONE
+        if values[middle] < want:
+            at = middle + ONE
+        else:
+            above = middle
+    return at
 
 
 @kernel(types.int64(I32, I64, OUT_HISTOGRAM, OUT_I32, OUT_I32))

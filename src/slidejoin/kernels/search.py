@@ -2,10 +2,12 @@
 
 A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps.
 First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would where the batch
-is dense in it, galloped over from the previous answer where it is not, bisected without branches where it is
-sparse, so that the searches of several rows overlap. Then five branch-free steps inside the block of 16 and four
-comparisons for the end of the range: new probes come every time, so a branch on them is a coin toss that the
-processor loses, while independent loads overlap. A longer range gallops on from where the one before it ended.
+is dense in it, sixteen at a time from the previous answer where it is not, bisected without branches where it is
+sparse, so that the searches of several rows overlap. Then one vector comparison with the block of 16, and one with
+the 8 keys from the start of the range for its end: new probes come every time, so a branch on them is a coin toss
+that the processor loses. A longer range gallops on from where the one before it ended.
+
+Keys are int64, or int32 where they fit: then twice as many are in the cache. Bounds are always int64.
 
 Positions are int32: a run has fewer than 2^31 rows. Indices are unsigned in the inner loops, because signed
 ones make Numba test each for Python's counting from the end.
@@ -16,19 +18,20 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
-from slidejoin.kernels.memory import int64s_at
+from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.prefetch import prefetch
+from slidejoin.kernels.vector import below_of_16, up_to_of_8
 
 BLOCK = 16  # keys per sample: two cache lines of int64
 DENSE = 1  # up to this many samples per probing row, stepping through all of them is the cheapest
-SPARSE = 32  # from this many on, bisecting anew is cheaper than galloping from the previous answer
+SPARSE = 64  # from this many on, bisecting anew is cheaper than stepping sixteen at a time
 
 U = np.uint64
 AHEAD = U(16)  # rows: about the time that one miss takes
-ZERO, ONE, TWO, THREE, FOUR, SEVEN, EIGHT, SIXTEEN, TWENTY = (U(n) for n in (0, 1, 2, 3, 4, 7, 8, 16, 20))
+ZERO, ONE, TWO, THREE, FOUR, EIGHT, SIXTEEN, TWENTY_FOUR = (U(n) for n in (0, 1, 2, 3, 4, 8, 16, 24))
 
 
-@kernel(types.uint64(I64, types.int64))
+@kernel(types.uint64(I64, types.int64), types.uint64(I32, types.int64))
 def bisect(values, want):  # type: ignore[no-untyped-def]
     """The first position whose value is not below ``want``, without a branch that could be mispredicted."""
     at = ZERO
@@ -40,31 +43,7 @@ def bisect(values, want):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.uint64(I64, types.uint64, types.int64))
-def gallop_to(values, start, want):  # type: ignore[no-untyped-def]
-    """The first position from ``start`` on whose value is not below ``want``; O(log of the distance)."""
-    n = U(len(values))
-    if start >= n or values[start] >= want:
-        return start
-    at = start
-    step = ONE
-    above = at + ONE
-    while above < n and values[above] < want:
-        at = above
-        step <<= ONE
-        above = at + step
-    above = min(above, n)
-    at += ONE
-    while at < above:
-        middle = (at + above) >> ONE
-        if values[middle] < want:
-            at = middle + ONE
-        else:
-            above = middle
-    return at
-
-
-@kernel(types.void(I64, I64, OUT_I32))
+@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
 def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = ``bisect(values, wanted[i])``, four at a time: each step waits for memory, four waits overlap."""
     m = U(len(wanted))
@@ -88,7 +67,7 @@ def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
         i += ONE
 
 
-@kernel(types.void(I64, I64, OUT_I32))
+@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
 def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = first block whose last key is not below ``wanted[i]``; ``wanted`` ascends and is not empty.
 
@@ -108,14 +87,21 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
             out[i] = at
             i += ONE
     elif blocks - at <= U(SPARSE) * m:
+        n = U(len(samples))
         for row in range(len(wanted)):
-            at = gallop_to(samples, at, wanted[row])
+            want = wanted[row]
+            step = SIXTEEN
+            while step == SIXTEEN and at + SIXTEEN <= n:
+                step = below_of_16(samples, at, want)
+                at += step
+            while at + SIXTEEN > n and at < n and samples[at] < want:
+                at += ONE
             out[row] = at
     else:
         bisect_all(samples, wanted, out)
 
 
-@kernel(types.uint64(I64, types.uint64, types.int64))
+@kernel(types.uint64(I64, types.uint64, types.int64), types.uint64(I32, types.uint64, types.int64))
 def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
     """The first position from ``start`` on whose key exceeds ``high``; O(log of the distance)."""
     n = U(len(keys))
@@ -139,7 +125,10 @@ def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.UniTuple(types.int64, 2)(I64, I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32))
+@kernel(
+    types.UniTuple(types.int64, 2)(I64, I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
+    types.UniTuple(types.int64, 2)(I32, I32, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
+)
 def find_ranges(  # type: ignore[no-untyped-def]
     keys, samples, lows, highs, rows, blocks, out_rows, out_starts, out_ends
 ):
@@ -154,10 +143,8 @@ def find_ranges(  # type: ignore[no-untyped-def]
     asked = U(len(lows))
     kept = ZERO
     pairs = ZERO
-    high_before = highs[
-        0
-    ]  # of the last range that was long, and where it ended: a higher one ends no earlier
-    end_before = ZERO
+    # Of the last range that was long, and where it ended: a higher one ends no earlier.
+    high_before, end_before = highs[0], ZERO
     for row in range(len(lows)):
         i = U(row)
         if i + AHEAD < asked:
@@ -167,20 +154,11 @@ def find_ranges(  # type: ignore[no-untyped-def]
         low = lows[i]
         high = highs[i]
         start = U(blocks[i]) * SIXTEEN
-        if start + TWENTY <= n:
-            start += U(keys[start + SEVEN] < low) * EIGHT
-            start += U(keys[start + THREE] < low) * FOUR
-            start += U(keys[start + ONE] < low) * TWO
-            start += U(keys[start] < low)
-            start += U(keys[start] < low)
-            few = (
-                U(keys[start] <= high)
-                + U(keys[start + ONE] <= high)
-                + U(keys[start + TWO] <= high)
-                + U(keys[start + THREE] <= high)
-            )
+        if start + TWENTY_FOUR <= n:
+            start += below_of_16(keys, start, low)
+            few = up_to_of_8(keys, start, high)
             end = start + few
-            if few == FOUR:
+            if few == EIGHT:
                 if high >= high_before:
                     end = max(end, end_before)
                 end = gallop_past(keys, end, high)
@@ -201,16 +179,22 @@ def find_ranges(  # type: ignore[no-untyped-def]
 def find_in_runs(runs, lows, highs, rows, blocks, out_rows, out_starts, out_ends, counts):  # type: ignore[no-untyped-def]
     """``find_ranges`` over several runs, one behind the other; returns how many ranges there are in all.
 
-    ``runs`` has four numbers a run: address and length of its keys and of its samples. ``counts`` gets two:
-    ranges and pairs. The outputs have room for every probe in every run.
+    ``runs`` has five numbers a run: address and length of its keys and of its samples, and the bytes of a key.
+    ``counts`` gets two: ranges and pairs. The outputs have room for every probe in every run.
     """
     at = 0
-    for number in range(len(runs) // 4):
-        keys = int64s_at(runs[4 * number], runs[4 * number + 1])
-        samples = int64s_at(runs[4 * number + 2], runs[4 * number + 3])
-        kept, pairs = find_ranges(
-            keys, samples, lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:]
-        )
+    for number in range(len(runs) // 5):
+        run = runs[5 * number : 5 * number + 5]
+        if run[4] == 4:
+            kept, pairs = find_ranges(
+                int32s_at(run[0], run[1]), int32s_at(run[2], run[3]),
+                lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
+            )  # fmt: skip
+        else:
+            kept, pairs = find_ranges(
+                int64s_at(run[0], run[1]), int64s_at(run[2], run[3]),
+                lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
+            )  # fmt: skip
         counts[2 * number] = kept
         counts[2 * number + 1] = pairs
         at += kept

@@ -46,6 +46,11 @@ class Numbers(NamedTuple):
         return self.values
 
 
+def alike(value: int, rows: int) -> Int64s:
+    """The same number for every row, held once."""
+    return np.ndarray((rows,), dtype=np.int64, buffer=np.array([value], dtype=np.int64), strides=(0,))
+
+
 class Reach(NamedTuple):
     """The positions of the other side's rows that arriving rows may join.
 
@@ -68,10 +73,7 @@ class Reach(NamedTuple):
     @staticmethod
     def same(low: int, high: int, rows: int) -> Reach:
         """All rows may join the same."""
-        lows, highs = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-        lows.fill(low)
-        highs.fill(high)
-        return Reach(lows, highs, low, low, high, high)
+        return Reach(alike(low, rows), alike(high, rows), low, low, high, high)
 
     @property
     def alike(self) -> bool:

@@ -67,10 +67,14 @@ class Payload:
             return no_columns(len(ids))
         return one_batch(self._table.select(list(names)).take(pa.array(ids)))
 
-    def select(self, ids: NDArray[np.int32]) -> Payload:
+    def select(self, ids: NDArray[np.int32] | slice) -> Payload:
         """Some rows, in a payload that holds nothing else."""
         some = Payload(self.schema)
-        some.append(self.take(ids, self.schema.names))
+        if isinstance(ids, slice):
+            table = pa.Table.from_batches(self.batches(), self.schema)
+            some.append(detached(one_batch(table[ids])))
+        else:
+            some.append(self.take(ids, self.schema.names))
         return some
 
     def copy(self) -> Payload:
@@ -116,4 +120,4 @@ def concatenated(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
 
 def detached(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A copy that holds nothing but its own rows."""
-    return batch.take(pa.array(np.arange(batch.num_rows, dtype=np.int64)))
+    return pa.concat_batches([batch]) if batch.num_columns else no_columns(batch.num_rows)

@@ -69,6 +69,24 @@ class Column:
     def of(self, ids: Int32s) -> Int64s:
         return self.first + ids.astype(np.int64) if self._values is None else self._values[ids]
 
+    def select(self, ids: Int32s | slice) -> Column:
+        """Some of the numbers, in a column that holds nothing else."""
+        some = Column()
+        if self._values is None and isinstance(ids, slice):
+            some.first, some.rows = self.first + ids.start, ids.stop - ids.start
+        else:
+            values = self.of(ids) if isinstance(ids, np.ndarray) else self.values[ids]
+            some.append(0, values, len(values))
+            some.trim()
+        return some
+
+    def extremes(self) -> tuple[int, int]:
+        """The least and the greatest; there are some."""
+        if self._values is None:
+            return self.first, self.first + self.rows - 1
+        values = self.values
+        return int(values.min()), int(values.max())
+
     def array(self) -> Int64s:
         if self._values is None:
             return np.arange(self.first, self.first + self.rows, dtype=np.int64)
@@ -201,20 +219,17 @@ class Subwindow:
 
         This one keeps everything else, for results that point into it and for falling back.
         """
-        alive = self.alive()
+        alive = slice(self.dead, self.rows) if self.ascending else self.alive()
         twin = Subwindow(
             self.payload.schema, marked=self.marks is not None, start=self.start, number=self.number
         )
         twin.payload = self.payload.select(alive)
-        for mine, column in ((twin.seqs, self.seqs), (twin.positions, self.positions)):
-            mine.append(0, column.of(alive), len(alive))
-            mine.trim()
-        positions = twin.positions.array()
+        twin.seqs, twin.positions = self.seqs.select(alive), self.positions.select(alive)
+        twin.low, twin.high = twin.positions.extremes()
         twin.positions.trim(twin._shared_positions(time_column))
-        twin.low, twin.high = int(positions.min()), int(positions.max())
         twin.complete, twin.ascending, twin.dead_below = True, self.ascending, self.dead_below
         if self.marks is not None:
-            twin.marks = self.marks[alive]
+            twin.marks = self.marks[alive].copy()
         if self.ascending:
             twin.indexes, self.indexes = self.indexes, []
             for index in twin.indexes:
