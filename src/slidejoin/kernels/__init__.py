@@ -89,6 +89,12 @@ def kernel(*signatures: Any) -> Callable[[Kernel], Kernel]:
     return declare
 
 
+def inlined(function: Kernel) -> Kernel:
+    """Declare a part of kernels: it is compiled with each that calls it."""
+    compiled: Kernel = numba.njit(inline="always")(function)
+    return compiled
+
+
 def ready(*modules: str, quiet: bool = False) -> None:
     """Load kernels from the cache, or compile those that are missing, saying so on stderr.
 

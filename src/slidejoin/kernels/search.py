@@ -1,11 +1,12 @@
 """Rebounding search: where a sorted batch of intervals falls in a sorted run.
 
-A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps.
-First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would where the batch
-is dense in it, sixteen at a time from the previous answer where it is not, bisected without branches where it is
-sparse, so that the searches of several rows overlap. Then one vector comparison with the block of 16, and one with
-the 8 keys from the start of the range for its end: new probes come every time, so a branch on them is a coin toss
-that the processor loses. A longer range gallops on from where the one before it ended.
+A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E). Where the batch is
+dense in the run, that is all: 32 keys are compared at once, and mostly the answer is among them. Where it is not,
+there are two steps. First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would,
+sixteen at a time, or bisected without branches, so that the searches of several rows overlap. Then one comparison
+with the block of 16. One with the 8 keys from the start of the range gives its end; a longer range gallops on from
+where the one before it ended. New probes come every time, so a branch on them is a coin toss that the processor
+loses.
 
 Keys are int64, or int32 where they fit: then twice as many are in the cache. Bounds are always int64.
 
@@ -17,18 +18,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.prefetch import prefetch
-from slidejoin.kernels.vector import below_of_16, up_to_of_8
+from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_8
 
 BLOCK = 16  # keys per sample: two cache lines of int64
+DENSE_KEYS = 24  # up to this many keys per probing row, they are stepped through without samples
 DENSE = 1  # up to this many samples per probing row, stepping through all of them is the cheapest
 SPARSE = 64  # from this many on, bisecting anew is cheaper than stepping sixteen at a time
 
 U = np.uint64
 AHEAD = U(16)  # rows: about the time that one miss takes
-ZERO, ONE, TWO, THREE, FOUR, EIGHT, SIXTEEN, TWENTY_FOUR = (U(n) for n in (0, 1, 2, 3, 4, 8, 16, 24))
+ZERO, ONE, TWO, THREE, FOUR, EIGHT, SIXTEEN, THIRTY_TWO = (U(n) for n in (0, 1, 2, 3, 4, 8, 16, 32))
 
 
 @kernel(types.uint64(I64, types.int64), types.uint64(I32, types.int64))
@@ -125,6 +127,49 @@ def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
     return at
 
 
+@inlined
+def start_in_block(keys, at, low):  # type: ignore[no-untyped-def]
+    """The first position of the block at ``at`` whose key is not below ``low``, or its end."""
+    n = U(len(keys))
+    if at + SIXTEEN <= n:
+        return at + below_of_16(keys, at, low)
+    while at < n and keys[at] < low:
+        at += ONE
+    return at
+
+
+@inlined
+def step_to(keys, at, low):  # type: ignore[no-untyped-def]
+    """The first position from ``at`` on whose key is not below ``low``."""
+    n = U(len(keys))
+    step = THIRTY_TWO
+    while step == THIRTY_TWO and at + THIRTY_TWO <= n:
+        step = below_of_32(keys, at, low)
+        at += step
+    while at + THIRTY_TWO > n and at < n and keys[at] < low:
+        at += ONE
+    return at
+
+
+@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
+def find_starts(keys, lows, out):  # type: ignore[no-untyped-def]
+    """``out[i]`` = first position whose key is not below ``lows[i]``; ``lows`` ascend and are not far apart.
+
+    Each step waits for the one before it, so two halves of the batch are stepped through side by side.
+    """
+    half = U(len(lows)) >> ONE
+    at = bisect(keys, lows[0])
+    other = bisect(keys, lows[half])
+    for row in range(half):
+        i = U(row)
+        at = step_to(keys, at, lows[i])
+        out[i] = at
+        other = step_to(keys, other, lows[half + i])
+        out[half + i] = other
+    last = U(len(lows)) - ONE
+    out[last] = step_to(keys, other, lows[last])
+
+
 @kernel(
     types.UniTuple(types.int64, 2)(I64, I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
     types.UniTuple(types.int64, 2)(I32, I32, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
@@ -138,24 +183,29 @@ def find_ranges(  # type: ignore[no-untyped-def]
     """
     if len(lows) == 0:
         return 0, 0
-    find_blocks(samples, lows, blocks)
     n = U(len(keys))
     asked = U(len(lows))
+    dense = bisect(keys, lows[asked - ONE]) - bisect(keys, lows[0]) <= U(DENSE_KEYS) * asked
+    if dense:
+        find_starts(keys, lows, blocks)
+    else:
+        find_blocks(samples, lows, blocks)
     kept = ZERO
     pairs = ZERO
     # Of the last range that was long, and where it ended: a higher one ends no earlier.
     high_before, end_before = highs[0], ZERO
     for row in range(len(lows)):
         i = U(row)
-        if i + AHEAD < asked:
-            later = U(blocks[i + AHEAD]) * SIXTEEN
-            prefetch(keys, later)
-            prefetch(keys, later + EIGHT)
-        low = lows[i]
+        if dense:
+            start = U(blocks[i])
+        else:
+            if i + AHEAD < asked:
+                later = U(blocks[i + AHEAD]) * SIXTEEN
+                prefetch(keys, later)
+                prefetch(keys, later + EIGHT)
+            start = start_in_block(keys, U(blocks[i]) * SIXTEEN, lows[i])
         high = highs[i]
-        start = U(blocks[i]) * SIXTEEN
-        if start + TWENTY_FOUR <= n:
-            start += below_of_16(keys, start, low)
+        if start + EIGHT <= n:
             few = up_to_of_8(keys, start, high)
             end = start + few
             if few == EIGHT:
@@ -164,8 +214,6 @@ def find_ranges(  # type: ignore[no-untyped-def]
                 end = gallop_past(keys, end, high)
                 high_before, end_before = high, end
         else:
-            while start < n and keys[start] < low:
-                start += ONE
             end = gallop_past(keys, start, high)
         out_rows[kept] = rows[i]
         out_starts[kept] = start

@@ -31,22 +31,35 @@ else:
 
         @intrinsic
         def count(typing_context, keys, at, wanted):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            bits = keys.dtype.bitwidth
+
             def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
                 view = context.make_array(signature.args[0])(context, builder, arguments[0])
-                held, word, lane = ir.IntType(keys.dtype.bitwidth), ir.IntType(64), ir.IntType(32)
-                narrow, wide = ir.VectorType(held, width), ir.VectorType(word, width)
+                word, lane, wide = ir.IntType(bits), ir.IntType(32), ir.IntType(64)
+                vector = ir.VectorType(word, width)
                 place = builder.gep(view.data, [arguments[1]])
-                values = builder.load(builder.bitcast(place, narrow.as_pointer()))
-                values.align = keys.dtype.bitwidth // 8
-                if keys.dtype.bitwidth < 64:
-                    values = builder.sext(values, wide)
-                nothing = ir.Constant(wide, ir.Undefined)
-                alike = builder.insert_element(nothing, arguments[2], lane(0))
+                values = builder.load(builder.bitcast(place, vector.as_pointer()))
+                values.align = bits // 8
+                want = arguments[2]
+                if bits < 64:  # compared in its own width, a value beyond the ends is above or below all keys
+                    least, most = wide(-(1 << (bits - 1))), wide((1 << (bits - 1)) - 1)
+                    above, below = builder.icmp_signed(">", want, most), builder.icmp_signed("<", want, least)
+                    want = builder.select(above, most, builder.select(below, least, want))
+                    want = builder.trunc(want, word)
+                nothing = ir.Constant(vector, ir.Undefined)
                 alike = builder.shuffle_vector(
-                    alike, nothing, ir.Constant(ir.VectorType(lane, width), [0] * width)
+                    builder.insert_element(nothing, want, lane(0)),
+                    nothing,
+                    ir.Constant(ir.VectorType(lane, width), [0] * width),
                 )
-                bits = builder.bitcast(builder.icmp_signed(comparison, values, alike), ir.IntType(width))
-                return builder.ctpop(builder.zext(bits, word))
+                set_bits = ir.IntType(width)
+                found = builder.bitcast(builder.icmp_signed(comparison, values, alike), set_bits)
+                if bits < 64:
+                    if comparison == "<":
+                        found = builder.or_(found, builder.sext(above, set_bits))
+                    else:
+                        found = builder.and_(found, builder.not_(builder.sext(below, set_bits)))
+                return builder.ctpop(builder.zext(found, wide))
 
             return types.uint64(keys, types.uint64, types.int64), generate
 
@@ -54,4 +67,5 @@ else:
 
 
 below_of_16 = counter(16, "<")
+below_of_32 = counter(32, "<")
 up_to_of_8 = counter(8, "<=")

@@ -2,7 +2,7 @@
 
 Design      rows enter the newest subwindow; when it is long enough it is completed and the next one begun.
             Rows leave by position: they are counted as gone at once, and a subwindow whose rows are all gone
-            is dropped whole; one whose rows are half gone is replaced by a copy of the rest. Two subwindows to a
+            is dropped whole; one whose rows are half gone, and not few, is replaced by a copy of the rest. Two subwindows to a
             window are enough: every run that is probed costs, and no more than a quarter of a window waits
             to be dropped.
 Invariants  only the last subwindow is incomplete; no subwindow is empty or all gone.
@@ -24,6 +24,7 @@ SUBWINDOWS = 2  # to a window
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
 )
+WORTHWHILE = 6  # a copy of the rest pays if this part of the window's rows is gone from a subwindow
 HEAVY = 4 << 20  # bytes: a window of few but large rows follows their number closer than SMALLEST would
 
 
@@ -113,6 +114,7 @@ class Ring:
         ``build`` gives a subwindow its indexes that was copied without them.
         """
         self.bound = bound
+        rows = self.rows
         kept = []
         lost = []
         for subwindow in self.subwindows:
@@ -123,7 +125,8 @@ class Ring:
             gone = subwindow.expire(bound)
             if len(gone):
                 lost.append((subwindow, gone))
-            if subwindow.complete and 0 < subwindow.live <= subwindow.dead:
+            half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
+            if half_gone and subwindow.dead * WORTHWHILE >= rows:
                 subwindow = subwindow.renewed(self.time_column)  # noqa: PLW2901 - from here on it is this one
                 if not subwindow.indexes:
                     build(subwindow)
