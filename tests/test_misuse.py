@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -121,3 +124,16 @@ def test_lengths_from_numpy_are_exact(given: np.timedelta64, seconds: int) -> No
 def test_lengths_from_numpy_that_are_not_fixed(given: np.timedelta64) -> None:
     with pytest.raises(sj.WindowError, match="expected text such as"):
         sj.Time(given, on="t")
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_join_is_not_duplicated(duplicate: Callable[[object], object]) -> None:
+    join = sj.Join("l.x < r.x", window=sj.Rows(5))
+    with pytest.raises(sj.StateError, match="save"):
+        duplicate(join)
+
+
+def test_a_condition_with_a_control_character() -> None:
+    with pytest.raises(sj.ConditionError, match=r"control character '\\x00' at position 9"):
+        sj.Join("l.x < r.x\0", window=sj.Rows(5))
+    sj.Join("l.x = 'a\tb'\n\tAND\tr.x < 'ä\u00a0'", window=sj.Rows(5))

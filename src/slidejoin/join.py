@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -158,6 +158,12 @@ class Join:
         """Assert every invariant of every structure; a debugging aid, O(state)."""
         with self._lock:
             self._engine.check()
+
+    def __reduce_ex__(self, _protocol: Any) -> NoReturn:
+        raise StateError(
+            "a Join was to be copied or pickled; expected it to stay where its rows are; save() it and load() the "
+            "snapshot instead"
+        )
 
     def __repr__(self) -> str:
         settings = self._engine.settings

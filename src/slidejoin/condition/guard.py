@@ -28,7 +28,7 @@ _PREFIX_SIGNS = frozenset("-+~@!")
 
 
 def check(text: str) -> None:
-    """Raise ConditionError if the text is too long, has too many tokens or nests too deeply."""
+    """Raise ConditionError if the text is too long, has too many tokens, nests too deeply or is not printable."""
     if len(text) > MAX_LENGTH:
         raise ConditionError(
             f"condition has {len(text):,} characters; expected at most {MAX_LENGTH:,}; "
@@ -50,6 +50,12 @@ def check(text: str) -> None:
             )
         word = match.group().upper() if group == "word" else ""
         sign = match.group() if group == "other" else ""
+        if sign and not sign.isprintable():
+            raise ConditionError(
+                f"condition holds the control character {sign!r} at position {match.start()}; expected printable text; "
+                "remove it",
+                match.start(),
+            )
         prefix = word in _PREFIX_WORDS or (sign in _PREFIX_SIGNS and sign != "")
         run = run + 1 if prefix else 0
         dots = dots + 1 if sign == "." else dots if before == "." else 0
