@@ -153,7 +153,9 @@ def _pair(what: str, value: Any, *, empty: bool) -> tuple[str, str]:
         and value[0] != value[1]
     ):
         return (value[0], value[1])
-    raise SchemaError(f"{what}={value!r}; expected a pair of different texts; try {what}=('a', 'b')")
+    raise SchemaError(
+        f"{what}={value!r}; expected a pair of different texts; try {what}={('_l', '_r') if empty else ('l', 'r')}"
+    )
 
 
 def _tuning(value: Any) -> Tuning:
