@@ -31,7 +31,7 @@ Part = Segment | Singles | Ordered
 Task = Callable[[], list[Segment]]
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
-BUSY = 2  # candidates per row from which compacting pays
+BUSY = 0.25  # candidates per row from which compacting pays: it costs as much as checking so many
 SHARE = 8192  # probes that are worth a task of their own
 
 

@@ -4,8 +4,8 @@ A batch is sorted, so each search starts from where the previous one ended (seed
 dense in the run, that is all: 32 keys are compared at once, and mostly the answer is among them. Where it is not,
 there are two steps. First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would,
 sixteen at a time, or bisected without branches, so that the searches of several rows overlap. Then one comparison
-with the block of 16. One with the 8 keys from the start of the range gives its end; a longer range gallops on from
-where the one before it ended. New probes come every time, so a branch on them is a coin toss that the processor
+with the block of 16. One with the 8 keys from the start of the range gives its end; the end of a longer range is
+looked for from where the one before it ended. New probes come every time, so a branch on them is a coin toss that the processor
 loses.
 
 Keys are int64, or int32 where they fit: then twice as many are in the cache. Bounds are always int64.
@@ -21,11 +21,12 @@ import numpy as np
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.prefetch import prefetch
-from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_8
+from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_8, up_to_of_32
 
 BLOCK = 16  # keys per sample: two cache lines of int64
 DENSE_KEYS = 24  # up to this many keys per probing row, they are stepped through without samples
 DENSE = 1  # up to this many samples per probing row, stepping through all of them is the cheapest
+STEPS = 4  # of 32 keys, that cost less than galloping
 SPARSE = 64  # from this many on, bisecting anew is cheaper than stepping sixteen at a time
 
 U = np.uint64
@@ -151,6 +152,19 @@ def step_to(keys, at, low):  # type: ignore[no-untyped-def]
     return at
 
 
+@inlined
+def step_past(keys, at, high):  # type: ignore[no-untyped-def]
+    """The first position from ``at`` on whose key exceeds ``high``; usually near, as the one before was found."""
+    for _ in range(STEPS):
+        if at + THIRTY_TWO > U(len(keys)):
+            break
+        step = up_to_of_32(keys, at, high)
+        at += step
+        if step < THIRTY_TWO:
+            return at
+    return gallop_past(keys, at, high)
+
+
 @kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
 def find_starts(keys, lows, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = first position whose key is not below ``lows[i]``; ``lows`` ascend and are not far apart.
@@ -211,7 +225,7 @@ def find_ranges(  # type: ignore[no-untyped-def]
             if few == EIGHT:
                 if high >= high_before:
                     end = max(end, end_before)
-                end = gallop_past(keys, end, high)
+                end = step_past(keys, end, high)
                 high_before, end_before = high, end
         else:
             end = gallop_past(keys, start, high)

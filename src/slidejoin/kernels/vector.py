@@ -69,3 +69,4 @@ else:
 below_of_16 = counter(16, "<")
 below_of_32 = counter(32, "<")
 up_to_of_8 = counter(8, "<=")
+up_to_of_32 = counter(32, "<=")
