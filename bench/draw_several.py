@@ -28,6 +28,8 @@ LABELS = {
 WHY_NOT = {
     "band.vs_peer": "the peer's inequality join does better here than where the goal was set",
     "band.vs_filter": "checking candidates is cheaper here than where the goal was set",
+    "counted": "the better index does not list what it counts, but where so much of the window matches, a push of a few "
+    "hundred rows costs what it costs before any index is asked",
     "q3": "a push of a few thousand rows costs what it costs before any index is asked, and the smaller the window, the "
     "less there is left to save",
     "po_vs_css": "our hash sets are open tables of 32-bit ids in flat memory, several times as fast as sets of objects on "
@@ -35,8 +37,9 @@ WHY_NOT = {
     "bits_vs_hash": "our hash sets are open tables of 32-bit ids in flat memory, which the cache holds",
     "q1.count": "building row numbers runs at hundreds of millions a second, so that there is less to save",
     "q1.built": "memory bandwidth",
-    "merge.ratio": "a change of subwindow falls into the slowest pushes",
-    "three.ratio": "a third key must be encoded, kept and compared, if only for whole blocks",
+    "ratio": "a change of subwindow falls into the slowest pushes",
+    "three.always true": "a third key must be encoded and kept, which is about as much as two predicates differ from "
+    "themselves in the line above",
 }
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 import slidejoin as sj
-from bench.contender import Contender, Pairs
+from bench.contender import Contender, Pairs, fingerprint
 from bench.queries import REACH, Query
 from bench.workloads import BLOCK, Push
 from slidejoin.index import REGISTRY, SpoCss, SpoHash, SpoJoin
@@ -97,6 +97,39 @@ class Ours(Contender):
         rows = stats.left.state_rows + stats.right.state_rows
         plan = self.join.explain().splitlines()[-1]
         return {"plan": plan, "state_bytes_per_row": stats.state_bytes / max(1, rows)}
+
+
+class Together:
+    """Several of ours in one process that take turns at every push, on rows that are the same for all."""
+
+    def __init__(self, workloads: dict[str, dict[str, Any]]) -> None:
+        self.joins = {name: Ours(workload) for name, workload in workloads.items()}
+
+    def fill(self) -> None:
+        for ours in self.joins.values():
+            ours.fill()
+
+    def turn(self, batches: int) -> dict[str, Any]:
+        """Seconds of each push by contender, row numbers built; and the pairs, by push."""
+        seconds: dict[str, list[float]] = {name: [] for name in self.joins}
+        prints: dict[str, list[int]] = {name: [] for name in self.joins}
+        pairs = dict.fromkeys(self.joins, 0)
+        names = list(self.joins)
+        first = self.joins[names[0]]
+        for push in first.workload.pushes(first.at, batches * first.workload.batch):
+            names = [*names[1:], names[0]]  # nobody is always the one after the largest output
+            for name in names:
+                start = perf_counter()
+                left, right = self.joins[name].step(push)()
+                seconds[name].append(perf_counter() - start)
+                pairs[name] += len(left)
+                prints[name].append(fingerprint(left, right))
+        for ours in self.joins.values():
+            ours.at += batches * ours.workload.batch
+        return {"seconds": seconds, "pairs": pairs, "prints": prints}
+
+    def setup(self) -> dict[str, Any]:
+        return {name: ours.setup() for name, ours in self.joins.items()}
 
 
 class Peer(Contender):

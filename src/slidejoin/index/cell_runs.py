@@ -120,7 +120,12 @@ class CellRun:
             rows = rows[order]
             piece = out.piece(cell, end, at, len(rows))
             fill(
-                held.firsts[rows], seconds, held.others[rows], held.ids[rows], splitters[cell : end - 1], piece
+                held.firsts[rows],
+                seconds,
+                held.others[rows],
+                held.ids[rows],
+                splitters[cell : end - 1],
+                piece,
             )
             out.offsets[cell : end + 1] = at + piece.offsets
             at += len(rows)
@@ -257,8 +262,9 @@ class CellRuns(InTurn):
         """``before``: of the subwindow before, whose probes have shown how wide intervals are."""
         kernels.ready("cell_runs")
         runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
-        self._runs = Merging(self._merged, self.growth, self.at_once, runs)
-        self._shape = 1.0 if before is None else before._shape  # noqa: SLF001 - of its own kind; how much wider, in rows, the second key's intervals are than the first's
+        self._runs: Merging[CellRun] = Merging(self._merged, self.growth, self.at_once, runs)
+        # How much wider, in rows, the second key's intervals are than the first's.
+        self._shape: float = 1.0 if before is None else before._shape  # noqa: SLF001 - of its own kind
         self._batches = 0  # of probes
 
     @staticmethod

@@ -3,10 +3,11 @@
 Design      as in ``runs``: a new run is merged with the one before it while that one is at most ``growth`` times as
             long, so there are O(log n) runs and each row is merged O(log n) times. Short runs are merged at once. A
             longer merge is made in steps, a few rows for each row that is inserted, and until it is ready the runs that
-            it is made of answer probes: no insertion pays for a whole merge. When a subwindow is complete, the rest of
-            its merging is left to the insertions into the next one.
-Invariants  runs are never changed, only replaced; ids ascend from run to run; at most one merge is in the making, of
-            two neighbours.
+            it is made of answer probes: no insertion pays for a whole merge. A shorter merge that becomes due goes
+            first, or what arrives during a long one would lie in ever more runs. When a subwindow is complete, the
+            rest of its merging is left to the insertions into the next one.
+Invariants  runs are never changed, only replaced; ids ascend from run to run; merges in the making are of neighbours,
+            from old to young, and have no run in common.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from slidejoin.index.protocol import Int32s
 
 GROWTH = 4  # as in runs.py
 AT_ONCE = 1 << 13  # rows of a merge that is over in a fraction of a millisecond
-PACE = 8  # rows merged for each row inserted: more than the number of times that a row is merged after that
+PACE = (
+    12  # rows merged for each row inserted: more than the number of times that a row is merged in long runs
+)
 PIECE = 4096  # rows moved in a step: some ten microseconds
 
 
@@ -43,7 +46,8 @@ class Run(Protocol):
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
-Steps = Generator[int, None, AnyRun]  # says after each step how many rows were merged; returns the run
+Made = TypeVar("Made")
+Steps = Generator[int, None, Made]  # says after each step how many rows were merged; returns what was made
 
 
 class Merging(Generic[AnyRun]):
@@ -59,7 +63,7 @@ class Merging(Generic[AnyRun]):
         """``before``: of the subwindow before this one, which has no insertions of its own any more."""
         self._merged, self._growth, self._at_once = merged, growth, at_once
         self._before = before if before is not None and before.behind else None
-        self._making: tuple[tuple[AnyRun, AnyRun], Steps[AnyRun]] | None = None
+        self._making: list[tuple[tuple[AnyRun, AnyRun], Steps[AnyRun]]] = []
         self._complete = False
         self._lock = Lock()  # the next subwindow's insertions merge here while a probe may be compacting
         self.runs: tuple[AnyRun, ...] = ()
@@ -75,9 +79,15 @@ class Merging(Generic[AnyRun]):
         self.advance(PACE * rows)
 
     def _at_once_with(self, older: AnyRun, run: AnyRun) -> bool:
-        busy = self._making is not None and older in self._making[0]
         short = older.rows + run.rows <= self._at_once
-        return short and not busy and older.rows < self._growth * run.rows
+        return short and older.rows < self._growth * run.rows and older in self._free()
+
+    def _free(self) -> tuple[AnyRun, ...]:
+        """The runs younger than those in the making."""
+        if not self._making:
+            return self.runs
+        _, youngest = self._making[-1][0]
+        return self.runs[self.runs.index(youngest) + 1 :]
 
     def advance(self, budget: int) -> int:
         """Go on merging until about ``budget`` rows were merged; returns how much of the budget is left."""
@@ -87,25 +97,26 @@ class Merging(Generic[AnyRun]):
                 self._before = None
         with self._lock:
             while budget > 0:
-                pair = self._due() if self._making is None else self._making[0]
-                if pair is None:
+                due = self._due()
+                if due is not None:
+                    self._making.append((due, self._merged(*due)))
+                if not self._making:
                     break
-                if self._making is None:
-                    self._making = pair, self._merged(*pair)
+                pair, steps = self._making[-1]
                 try:
-                    budget -= next(self._making[1])
+                    budget -= next(steps)
                 except StopIteration as done:
                     at = self.runs.index(pair[0])
                     self.runs = (*self.runs[:at], done.value, *self.runs[at + 2 :])
-                    self._making = None
+                    self._making.pop()
                 except BaseException:
-                    self._making = None  # steps that have failed would look as if they had ended
+                    self._making.pop()  # steps that have failed would look as if they had ended
                     raise
         return budget
 
     def _due(self) -> tuple[AnyRun, AnyRun] | None:
-        """The youngest neighbours that should be one; of a complete subwindow all should."""
-        for younger, older in itertools.pairwise(reversed(self.runs)):
+        """The youngest neighbours that should be one and are not in the making; if no more runs come, all should."""
+        for younger, older in itertools.pairwise(reversed(self._free())):
             if self._complete or older.rows < self._growth * younger.rows:
                 return older, younger
         return None
@@ -123,7 +134,7 @@ class Merging(Generic[AnyRun]):
     def keep(self, kept: Callable[[AnyRun], AnyRun | None]) -> None:
         """Replace each run by what is kept of it, None if nothing is."""
         with self._lock:
-            self._making = None
+            self._making = []
             self.runs = tuple(run for run in map(kept, self.runs) if run is not None)
 
     def check(self) -> None:
@@ -135,8 +146,9 @@ class Merging(Generic[AnyRun]):
             assert len(ids) == run.rows, "an id is held once"
             assert last < ids[0], "ids ascend from run to run"
             last = int(ids[-1])
-        if self._making is not None:
-            assert self._making[0] in itertools.pairwise(self.runs), "neighbours are merged"
+        neighbours = list(itertools.pairwise(self.runs))
+        places = [neighbours.index(pair) for pair, _ in self._making]
+        assert all(b - a > 1 for a, b in itertools.pairwise(places)), "old to young, no run in common"
 
     @property
     def entries(self) -> int:
@@ -145,15 +157,15 @@ class Merging(Generic[AnyRun]):
     @property
     def nbytes(self) -> int:
         """With what is in the making: about as much as what it is made of."""
-        making = () if self._making is None else self._making[0]
+        making = [run for pair, _ in self._making for run in pair]
         return sum(run.nbytes for run in (*self.runs, *making))
 
 
-def finished(steps: Steps[AnyRun]) -> AnyRun:
+def finished(steps: Steps[Made]) -> Made:
     """All steps at once."""
     while True:
         try:
             next(steps)
         except StopIteration as done:
-            run: AnyRun = done.value
-            return run
+            made: Made = done.value
+            return made

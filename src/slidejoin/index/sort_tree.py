@@ -34,8 +34,10 @@ from slidejoin.kernels.sort_tree import (
     bound_leaves,
     distribute,
     filter_ranges,
+    find_ends,
     find_ranges,
     judge_blocks,
+    keep_by_id,
     merge_firsts,
     merge_seconds,
     most_ranges,
@@ -43,7 +45,7 @@ from slidejoin.kernels.sort_tree import (
 )
 from slidejoin.pools import ALONE, Crew
 
-LEAF = 7  # exponent: 128 rows of the smallest block; looking through two of them costs as much as a level more
+LEAF = 6  # exponent: 64 rows of the smallest block; looking through more costs more than asking for another level
 FAN = 4  # exponent: 16 children; fewer make more levels to keep ids for, more make more children to ask
 CHUNK = 6  # exponent: places that share a word
 ROOM = 1 << 14  # ranges found at a time
@@ -61,14 +63,11 @@ class Further(NamedTuple):
 
     @staticmethod
     def of(keys: Int64s, ids: Int32s) -> Further:
-        """Of rows in any order."""
+        """Of rows in any order, which come with their first two keys."""
         base = int(ids.min())
-        if keys.shape[1] == 0:
-            nothing = np.empty(0, dtype=np.int64)
-            return Further(np.empty((int(ids.max()) - base + 1, 0), dtype=np.int64), base, nothing, nothing)
-        by_id = np.zeros((int(ids.max()) - base + 1, keys.shape[1]), dtype=np.int64)
-        by_id[ids - base] = keys
-        return Further(by_id, base, keys.min(axis=0), keys.max(axis=0))
+        by_id = np.empty((int(ids.max()) - base + 1, keys.shape[1] - 2), dtype=np.int64)
+        keep_by_id(keys, ids, base, by_id)
+        return Further(by_id, base, *ends_of(keys))
 
     def with_younger(self, other: Further) -> Further:
         """Of the rows of both."""
@@ -79,9 +78,24 @@ class Further(NamedTuple):
             keys, self.base, np.minimum(self.least, other.least), np.maximum(self.most, other.most)
         )
 
-    def cut_off(self, lows: Int64s, highs: Int64s) -> bool:
-        """Whether some row may be beyond some bounds."""
-        return bool((lows > self.least).any() or (highs < self.most).any())
+    def without(self, ids: Int32s, shift: int) -> Further:
+        """Of these rows alone, whose ids are less by ``shift``."""
+        low, high = int(ids.min()), int(ids.max())
+        keys = self.keys[low - self.base : high + 1 - self.base].copy()
+        some = keys[ids - low] if keys.shape[1] else np.empty((1, 0), dtype=np.int64)
+        return Further(keys, low - shift, some.min(axis=0), some.max(axis=0))
+
+    def within(self, tightest: tuple[Int64s, Int64s]) -> bool:
+        """Whether no row is beyond the bounds of any probe."""
+        lows, highs = tightest
+        return bool((lows <= self.least).all() and (highs >= self.most).all())
+
+
+def ends_of(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """The least and the greatest of each further key."""
+    least, most = (np.empty(keys.shape[1] - 2, dtype=np.int64) for _ in range(2))
+    find_ends(keys, least, most)
+    return least, most
 
 
 class Bounds(NamedTuple):
@@ -97,7 +111,7 @@ class TreeRun:
 
     def __init__(self, firsts: Int64s, seconds: Int64s, tree: Tree, further: Further) -> None:
         self.firsts, self.seconds, self.tree, self.further = firsts, seconds, tree, further
-        self._bounds: Bounds | None = None  # made when a probe first asks for them
+        self.bounds: Bounds | None = None  # made when a probe first asks for them
 
     @staticmethod
     def of(entries: Entries, shape: tuple[int, int]) -> TreeRun:
@@ -107,7 +121,7 @@ class TreeRun:
         firsts = np.ascontiguousarray(keys[:, 0])
         tree = planted(len(ids), shape)
         top(tree)[:] = ids[positions]
-        return finished(grown(firsts, seconds, tree, positions, Further.of(keys[:, 2:], ids)))
+        return finished(grown(firsts, seconds, tree, positions, Further.of(keys, ids)))
 
     def merged(self, other: TreeRun) -> Steps[TreeRun]:
         """This and a younger one as one; O(rows) for each level, nothing is sorted."""
@@ -137,8 +151,8 @@ class TreeRun:
             )
             yield PIECE // passes
         run = yield from grown(firsts, seconds, tree, positions, further)
-        if self._bounds is not None or other._bounds is not None:  # they will be asked for again
-            run._bounds = yield from run.bounded()
+        if self.bounds is not None or other.bounds is not None:  # they will be asked for again
+            run.bounds = yield from run.bounded()
         return run
 
     def without(self, first: int, shift: int = 0) -> TreeRun | None:
@@ -153,16 +167,17 @@ class TreeRun:
         tree = planted(int(by_rank.sum()), (self.tree.leaf, self.tree.fan))
         left = ids[by_rank]
         top(tree)[:] = left - np.int32(shift)
-        further = Further.of(self.further.keys[left - self.further.base], left - np.int32(shift))
+        further = self.further.without(left, shift)
         return finished(
             grown(self.firsts[kept], self.seconds[by_rank], tree, moved[positions[by_rank]], further)
         )
 
-    def probe(self, probes: Probes) -> list[Ranges]:
+    def probe(self, probes: Probes, tightest: tuple[Int64s, Int64s]) -> list[Ranges]:
+        """``tightest``: the greatest lower and the least upper bound of each further key."""
         room = max(ROOM, most_ranges(self.tree) + 1)
         numbers, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
         lows, highs = probes.lows, probes.highs
-        judged = lows.shape[1] > 2 and self.further.cut_off(lows[:, 2:], highs[:, 2:])
+        judged = not self.further.within(tightest)
         found: list[Ranges] = []
         at = 0
         while at < len(probes):
@@ -181,10 +196,10 @@ class TreeRun:
 
     def _judged(self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s) -> list[Ranges]:
         """Of ranges that two keys found, what the further keys leave: all, nothing, or what must be looked at."""
-        if self._bounds is None:
-            self._bounds = finished(self.bounded())
+        if self.bounds is None:
+            self.bounds = finished(self.bounded())
         verdicts = np.empty(len(numbers), dtype=np.uint8)
-        judge_blocks(self.tree, numbers, starts, *self._bounds, probes.lows, probes.highs, verdicts)
+        judge_blocks(self.tree, numbers, starts, *self.bounds, probes.lows, probes.highs, verdicts)
         found = []
         whole = np.flatnonzero(verdicts == ALL)
         if len(whole):
@@ -250,10 +265,10 @@ class TreeRun:
 
     @property
     def nbytes(self) -> int:
-        bounds = () if self._bounds is None else self._bounds
+        bounds = () if self.bounds is None else self.bounds
         tree, (keys, _, least, most) = self.tree, self.further
         held = (tree.ids, tree.offsets, tree.counts, tree.planes, keys, least, most, *bounds)
-        return self.firsts.nbytes + self.seconds.nbytes + sum(array.nbytes for array in held)
+        return self.firsts.nbytes + self.seconds.nbytes + sum(int(array.nbytes) for array in held)
 
     def check(self) -> None:
         tree, rows, positions = self.tree, self.rows, self.positions
@@ -275,8 +290,8 @@ class TreeRun:
         if others.shape[1]:
             assert np.array_equal(self.further.least, others.min(axis=0)), "the ends of further keys"
             assert np.array_equal(self.further.most, others.max(axis=0)), "the ends of further keys"
-        if self._bounds is not None:
-            begins, least, most = self._bounds
+        if self.bounds is not None:
+            begins, least, most = self.bounds
             for level in range(tree.levels + 1):
                 size = 1 << (tree.leaf + tree.fan * level)
                 for number, at in enumerate(range(0, rows, size)):
@@ -308,9 +323,7 @@ def top(tree: Tree) -> Int32s:
     return tree.ids[tree.levels * tree.rows :]
 
 
-def grown(
-    firsts: Int64s, seconds: Int64s, tree: Tree, positions: Int32s, further: Further
-) -> Steps[TreeRun]:
+def grown(firsts: Int64s, seconds: Int64s, tree: Tree, positions: Int32s, further: Further) -> Steps[TreeRun]:
     """A run whose top is filled, with the levels below filled from the positions of its ranks."""
     rows, passes = tree.rows, tree.levels + 4
     spare = np.empty_like(positions)
@@ -338,7 +351,7 @@ class SortTree(InTurn):
         """``before``: of the subwindow before."""
         kernels.ready("sort_tree")
         runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
-        self._runs = Merging(TreeRun.merged, self.growth, self.at_once, runs)
+        self._runs: Merging[TreeRun] = Merging(TreeRun.merged, self.growth, self.at_once, runs)
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s) -> Entries:
@@ -360,7 +373,8 @@ class SortTree(InTurn):
     def probe(self, probes: Probes) -> list[Ranges]:
         if len(probes) == 0:
             return []
-        return [ranges for run in self._runs.runs for ranges in run.probe(probes)]
+        tightest = ends_of(probes.lows)[1], ends_of(probes.highs)[0]
+        return [ranges for run in self._runs.runs for ranges in run.probe(probes, tightest)]
 
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._runs.keep(lambda run: run.without(first, shift))

@@ -61,9 +61,7 @@ TREE = types.NamedTuple(
 
 
 @kernel(
-    types.UniTuple(types.int64, 2)(
-        I64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I32, OUT_I32
-    )
+    types.UniTuple(types.int64, 2)(I64, I64, types.int64, types.int64, types.int64, OUT_I64, OUT_I32, OUT_I32)
 )
 def merge_firsts(a, b, i, j, stop, out, places_a, places_b):  # type: ignore[no-untyped-def]
     """Go on merging two ascending runs from ``a[i]`` and ``b[j]`` to ``out[stop]``; also where each row goes.
@@ -140,10 +138,10 @@ def distribute(tree, level, begin, end, positions, out_positions, cursors):  # t
         row = first + (at >> chunk)
         if at & inside == ZERO:
             if at & within == ZERO:
-                for turn in range(turns + ONE):
-                    cursors[U(turn)] = at + (U(turn) << small)
-            for turn in range(turns + ONE):
-                tree.counts[row, U(turn)] = cursors[U(turn)]
+                for child in range(turns + ONE):
+                    cursors[U(child)] = at + (U(child) << small)
+            for child in range(turns + ONE):
+                tree.counts[row, U(child)] = cursors[U(child)]
             for bit in range(fan):
                 tree.planes[row, U(bit)] = ZERO
         position = U(positions[at])
@@ -159,17 +157,24 @@ def distribute(tree, level, begin, end, positions, out_positions, cursors):  # t
 # -- finding ----------------------------------------------------------------------------------------------
 
 
-@kernel(types.uint64(TREE, types.uint64, types.uint64, types.uint64))
-def place_below(tree, level, place, turn):  # type: ignore[no-untyped-def]
-    """Where a stretch that begins at ``place`` begins in the child of this turn; ``place`` is no block's end."""
+@kernel(types.uint64(TREE, types.uint64, types.uint64, types.uint64, types.uint64))
+def place_below(tree, level, place, turn, stop):  # type: ignore[no-untyped-def]
+    """Where a stretch that begins at ``place``, which is no block's end, begins in the child of this turn.
+
+    ``stop`` is the child's end: where all of its rows come before the chunk, nothing is counted.
+    """
     chunk = U(tree.chunk)
     inside = (ONE << chunk) - ONE
     row = (level - ONE) * ((U(tree.rows) + inside) >> chunk) + (place >> chunk)
+    before = U(tree.counts[row, turn])
+    if before == stop:
+        return stop
     word = (ONE << (place & inside)) - ONE
-    for bit in range(U(tree.fan)):
+    for number in range(U(tree.fan)):
+        bit = U(number)
         # The plane where the turn has this bit, else its opposite.
-        word &= tree.planes[row, U(bit)] ^ (((turn >> U(bit)) & ONE) - ONE)
-    return U(tree.counts[row, turn]) + count_bits(word)
+        word &= tree.planes[row, bit] ^ (((turn >> bit) & ONE) - ONE)
+    return before + count_bits(word)
 
 
 @kernel(
@@ -231,8 +236,8 @@ def descend(  # type: ignore[no-untyped-def]
                 turn = U(number)
                 child = start + (turn << small)
                 child_stop = min(stop, child + (ONE << small))
-                from_ = child if low == start else place_below(tree, level, low, turn)
-                to = child_stop if high == stop else place_below(tree, level, high, turn)
+                from_ = child if low == start else place_below(tree, level, low, turn, child_stop)
+                to = child_stop if high == stop else place_below(tree, level, high, turn, child_stop)
                 if from_ == to:
                     continue
                 if begin <= child and child_stop <= end:
@@ -272,9 +277,7 @@ def most_ranges(tree):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    types.UniTuple(types.int64, 3)(
-        TREE, I64, I64, I64_ROWS, I64_ROWS, types.int64, OUT_I32, OUT_I32, OUT_I32
-    )
+    types.UniTuple(types.int64, 3)(TREE, I64, I64, I64_ROWS, I64_ROWS, types.int64, OUT_I32, OUT_I32, OUT_I32)
 )
 def find_ranges(  # type: ignore[no-untyped-def]
     tree, firsts, seconds, lows, highs, at, out_probes, out_starts, out_ends
@@ -305,6 +308,24 @@ def find_ranges(  # type: ignore[no-untyped-def]
 
 
 # -- further keys -----------------------------------------------------------------------------------------
+
+
+@kernel(types.void(I64_ROWS, OUT_I64, OUT_I64))
+def find_ends(keys, least, most):  # type: ignore[no-untyped-def]
+    """The least and the greatest of each column from the third on."""
+    for j in range(len(least)):
+        low, high = np.int64(GREATEST), np.int64(LEAST)
+        for i in range(len(keys)):
+            low, high = min(low, keys[i, j + 2]), max(high, keys[i, j + 2])
+        least[j], most[j] = low, high
+
+
+@kernel(types.void(I64_ROWS, I32, types.int64, OUT_I64_ROWS))
+def keep_by_id(keys, ids, base, out):  # type: ignore[no-untyped-def]
+    """``out[id - base]`` = the columns from the third on."""
+    for i in range(len(ids)):
+        for j in range(out.shape[1]):
+            out[ids[i] - base, j] = keys[i, j + 2]
 
 
 @kernel(types.void(TREE, I64_ROWS, types.int64, I64, types.int64, types.int64, OUT_I64_ROWS, OUT_I64_ROWS))
@@ -372,7 +393,6 @@ def filter_ranges(  # type: ignore[no-untyped-def]
     room = U(len(out_ids))
     kept = 0
     pairs = ZERO
-    more = others.shape[1]
     while at < len(starts):
         begin, end = U(starts[at]), U(ends[at])
         if pairs + (end - begin) > room:
@@ -380,14 +400,20 @@ def filter_ranges(  # type: ignore[no-untyped-def]
         i = probes[at]
         at += 1
         first = pairs
+        low, high = lows[i, 2], highs[i, 2]
         for place in range(begin, end):
             row = ids[U(place)]
-            passes = ONE
-            for j in range(more):
-                key = others[U(row - base), U(j)]
-                passes &= U(key >= lows[i, j + 2]) & U(key <= highs[i, j + 2])
+            key = others[U(row - base), ZERO]
             out_ids[pairs] = row
-            pairs += passes
+            pairs += U(key >= low) & U(key <= high)
+        for j in range(1, others.shape[1]):  # key by key, so that each pass has one thing to do
+            low, high = lows[i, j + 2], highs[i, j + 2]
+            last, pairs = pairs, first
+            for place in range(first, last):
+                row = out_ids[U(place)]
+                key = others[U(row - base), U(j)]
+                out_ids[pairs] = row
+                pairs += U(key >= low) & U(key <= high)
         if pairs > first:
             if kept > 0 and out_rows[kept - 1] == rows[i] and U(out_ends[kept - 1]) == first:
                 out_ends[kept - 1] = pairs
