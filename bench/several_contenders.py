@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections.abc import Callable
 from time import perf_counter
@@ -116,8 +117,9 @@ class Together:
         pairs = dict.fromkeys(self.joins, 0)
         names = list(self.joins)
         first = self.joins[names[0]]
+        shuffle = random.Random(first.at)
         for push in first.workload.pushes(first.at, batches * first.workload.batch):
-            names = [*names[1:], names[0]]  # nobody is always the one after the largest output
+            shuffle.shuffle(names)  # nobody is always the one after the largest output
             for name in names:
                 start = perf_counter()
                 left, right = self.joins[name].step(push)()

@@ -248,7 +248,8 @@ def planned(condition: str, index: str = "auto", rows: int = 1500) -> str:
             "l.x < r.x AND l.z > r.z AND l.y > r.y",
             "sort_tree on (r.x, r.z, r.y)",
         ),  # the first two run together
-        ("l.y > r.y AND l.x < r.x AND abs(l.x - r.x) <= 1200 AND l.z > r.z", "sort_tree on (r.x, r.z, r.y)"),
+        ("l.y > r.y AND l.x < r.x AND l.z > r.z", "sort_tree on (r.x, r.z, r.y)"),
+        ("l.x < r.x AND l.z > r.z AND abs(l.y - r.y) <= 100", "sort_tree on (r.x, r.z, r.y)"),
         ("l.u = r.u AND l.x < r.x", "bi_sort on r.u"),
         ("abs(l.x - r.x) <= 10", "bi_sort on r.x"),
     ],

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin import kernels
-from slidejoin.index import REGISTRY, Index, Ranges
+from slidejoin.index import REGISTRY, Index, Ranges, cell_runs, sort_tree
 
 kernels.ready()
 
@@ -112,8 +112,14 @@ def test_equals_a_dictionary(name: str, data: st.DataObject, keys: int) -> None:
 
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("keys", [1, 2, 3])
-def test_thousands_of_rows(name: str, keys: int) -> None:
-    """The structures at their own sizes; correlated keys, so that wide intervals have few rows in common."""
+@pytest.mark.parametrize("piece", [64, 4096])
+def test_thousands_of_rows(name: str, keys: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The structures at their own sizes; correlated keys, so that wide intervals have few rows in common.
+
+    In pieces so small, merges are in the making most of the time.
+    """
+    for module in (sort_tree, cell_runs):
+        monkeypatch.setattr(module, "PIECE", piece)
     rng = np.random.default_rng(keys)
     rows = 6000
     base = rng.integers(0, 10_000, rows)

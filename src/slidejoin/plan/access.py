@@ -5,8 +5,8 @@ planner measures on a sample of the first rows that meet how much of the window 
 One that keeps next to nothing is searched alone, and what it does not cover is checked on its candidates. Otherwise an
 index that holds several keys takes them all, first the two that keep the least together, since those are searched and
 the others only looked at: two halves of the window that have little in common do better than two narrower stretches
-that have nothing to do with each other. Cell-runs if the two keep few rows, or one of them is an equality; else a
-sort-tree.
+that have nothing to do with each other. Cell-runs if the first is narrow, and either an equality or the two keep few rows
+together; else a sort-tree.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ FEW = (
 )  # share of the window up to which candidates are so few that checking them costs less than more keys
 # Share that two keys keep together up to which looking through cells costs less than a tree's blocks: measured with
 # bands of a thousandth to an eighth of the window beside inequalities and bands, on keys that run together or do not.
-NARROW = 1 / 500
-NARROW_EQUALITY = (
-    1 / 8
-)  # share of an equality up to which its cells, of one key each, are the answer as they are
+LITTLE = 1 / 500
+NARROW = 1 / 8  # share of the first of them up to which its cells are few
 NARROW_INDEX, WIDE_INDEX = "cell_runs", "sort_tree"
 
 
@@ -107,12 +105,18 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
             measured += f"; the first two {_percent(pair)}, correlated at {correlation:.4g}"
         if several:
             return Access(branch, stored, _index(index), joint, f"asked for: {measured}")
-        if paths[apart[0]].kind == "equality" and kept[apart[0]] <= NARROW_EQUALITY:
+        narrow = kept[apart[0]] <= NARROW
+        if (
+            narrow and paths[apart[0]].kind == "equality"
+        ):  # its cells, of one key each, are the answer as they are
             chosen, why = NARROW_INDEX, "the first key is a narrow equality"
-        elif pair <= NARROW:
-            chosen, why = NARROW_INDEX, "the first two keys keep little of the window"
+        elif narrow and pair <= LITTLE:
+            chosen, why = NARROW_INDEX, "the first key is narrow, and the first two keep little of the window"
         else:
-            chosen, why = WIDE_INDEX, "each alone keeps much of the window"
+            chosen, why = (
+                WIDE_INDEX,
+                f"{'two keys keep' if narrow else 'each alone keeps'} much of the window",
+            )
         return Access(branch, stored, REGISTRY[chosen], joint, f"{why}: {measured}")
     return Access(branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}")
 
