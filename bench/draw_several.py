@@ -66,7 +66,7 @@ def chart(report: Report, path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.9), dpi=160)
     figure.subplots_adjust(left=0.08, right=0.97, top=0.77, bottom=0.17, wspace=0.24)
     for axis, key, title in (
-        (axes[0], "nanoseconds_per_row", "Inserting a tenth of the window, CPU ns a row"),
+        (axes[0], "nanoseconds_per_row", "Inserting half a window, CPU ns a row"),
         (axes[1], "bytes_per_row", "Held for a row of two keys, bytes"),
     ):
         for name, entries in points.items():

@@ -306,16 +306,25 @@ def metering(say: Say, *, quick: bool) -> Section:
                 stage.call("counted", batches=20)
                 say(f"{at}: merging by the meter")
                 turn = stage.call("counted", batches=max(200, int(0.6 * window / batch)))
-            waits = np.array(turn["pushes"]) * 1e3
+            # The processor's: where it is shared, one push in a hundred waits some milliseconds for its turn.
+            waits = np.array(turn["pushes_cpu"]) * 1e3
             p50, p99, p999, most = (float(np.percentile(waits, p)) for p in (50, 99, 99.9, 100))
             figures += [
-                Figure(f"merge.{index}.{batch}.{window}.p50", f"{at}: a push, median", p50, "ms"),
-                Figure(f"merge.{index}.{batch}.{window}.p99", f"{at}: a push, p99", p99, "ms"),
+                Figure(f"merge.{index}.{batch}.{window}.p50", f"{at}: a push, median of CPU time", p50, "ms"),
+                Figure(f"merge.{index}.{batch}.{window}.p99", f"{at}: a push, p99 of CPU time", p99, "ms"),
                 Figure(f"merge.{index}.{batch}.{window}.ratio", f"{at}: p99 of a push against the median", p99 / p50,
                        "x", None if quick else 3.0, at_most=True),
             ]  # fmt: skip
             quantiles = {"50": p50, "99": p99, "99.9": p999, "100": most}
-            detail[at] = {**asdict(query), "pushes": len(waits), "milliseconds": quantiles}
+            by_the_clock = {
+                str(p): float(np.percentile(turn["pushes"], p)) * 1e3 for p in (50, 99, 99.9, 100)
+            }
+            detail[at] = {
+                **asdict(query),
+                "pushes": len(waits),
+                "milliseconds": quantiles,
+                "by_the_clock": by_the_clock,
+            }
     return Section(figures, detail)
 
 
@@ -328,7 +337,7 @@ def growth(say: Say, *, quick: bool) -> Section:
         for window in windows:
             say(f"growing windows: {name}, {window:,}")
             found[name].append(
-                alone("bench.several_parts:growing", name=name, window=window, rows=window // 10)
+                alone("bench.several_parts:growing", name=name, window=window, rows=window // 2)
             )
     largest = f"w = {windows[-1]:,}"
     figures = []
@@ -396,7 +405,7 @@ def three(say: Say, *, quick: bool) -> Section:
 
 
 def _short(turn: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in turn.items() if key != "pushes"}
+    return {key: value for key, value in turn.items() if not key.startswith("pushes")}
 
 
 SECTIONS = {

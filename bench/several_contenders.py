@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from abc import abstractmethod
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 from unittest import mock
 
@@ -68,12 +68,13 @@ class Ours(Contender):
         """The next batches of each side, of which only the number of matches is asked; ``build`` also row numbers."""
         work = self.workload
         pushes = list(work.pushes(self.at, batches * work.batch))
-        seconds, building, pairs = [], 0.0, 0
+        seconds, cpu, building, pairs = [], [], 0.0, 0
         for push in pushes:
-            start = perf_counter()
+            start, start_cpu = perf_counter(), process_time()
             found = self._push(push)
             pairs += found.num_rows
             seconds.append(perf_counter() - start)
+            cpu.append(process_time() - start_cpu)
             if build:
                 start = perf_counter()
                 found.indices()
@@ -87,6 +88,7 @@ class Ours(Contender):
             "pairs": pairs,
             "building_seconds": building,
             "pushes": seconds,
+            "pushes_cpu": cpu,
         }
 
     def _push(self, push: Push) -> sj.Matches:

@@ -89,7 +89,7 @@ def probing(window: int, correlation: float, probes: int, rounds: int) -> dict[s
 
 
 def growing(name: str, window: int, rows: int) -> dict[str, Any]:
-    """Figures 12 and 13: what inserting a slide costs into a window that is full, and what the window takes.
+    """Figures 12 and 13: what inserting rows costs into a window that is full, and what the window takes.
 
     The window is kept as its structure would keep it: a B+-tree of everything and key, SPO-Join as entries and a
     mutable part, the others in two subwindows. Seconds are the processor's, since each point is measured once.
