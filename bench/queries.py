@@ -25,7 +25,14 @@ CONDITIONS = {
     "band": f"abs(l.a - r.a) <= {REACH} AND abs(l.b - r.b) <= {REACH}",
     "q1": "l.a < r.a AND l.b > r.b",
     "q3": "l.a > r.a AND l.b < r.b",
-    "q3 and one more": "l.a > r.a AND l.b < r.b AND l.c < r.c + 20000000",  # which is always true
+}
+
+# Beside the two of Q3, on rows of three columns.
+THIRD = {
+    "none": "",
+    "always true": " AND l.c < r.c + 20000000",
+    "a half": " AND l.c < r.c",
+    "a hundredth": " AND abs(l.c - r.c) <= 17700",
 }
 
 
@@ -39,14 +46,15 @@ class Query:
     correlation: float = 0.0
     slide: int = 1
     seed: int = SEED
+    third: str | None = None  # of THIRD
 
     @property
     def condition(self) -> str:
-        return CONDITIONS[self.kind]
+        return CONDITIONS[self.kind] + ("" if self.third is None else THIRD[self.third])
 
     @property
     def names(self) -> tuple[str, ...]:
-        return ("a", "b", "c") if self.kind == "q3 and one more" else ("a", "b")
+        return ("a", "b") if self.third is None else ("a", "b", "c")
 
     @property
     def filling(self) -> int:

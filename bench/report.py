@@ -62,7 +62,7 @@ def show(value: float, unit: str) -> str:
     if unit == "rows/s":
         return f"{value / 1e6:.2f} M/s" if value >= 1e5 else f"{value / 1e6:.3f} M/s"
     if unit == "x":
-        return f"{value:.1f}x"
+        return f"{value:.1f}x" if value >= 2 else f"{value:.2f}x"  # near one, a hundredth is a difference
     if unit == "s" and value < 0.1:
         value, unit = value * 1e3, "ms"
     if unit == "yes/no":

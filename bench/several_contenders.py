@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 from unittest import mock
 
@@ -14,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 import slidejoin as sj
-from bench.contender import Contender, Pairs
+from bench.contender import Contender, Pairs, fingerprint
 from bench.queries import REACH, Query
 from bench.workloads import BLOCK, Push
 from slidejoin.index import REGISTRY, SpoCss, SpoHash, SpoJoin
@@ -67,12 +68,13 @@ class Ours(Contender):
         """The next batches of each side, of which only the number of matches is asked; ``build`` also row numbers."""
         work = self.workload
         pushes = list(work.pushes(self.at, batches * work.batch))
-        seconds, building, pairs = [], 0.0, 0
+        seconds, cpu, building, pairs = [], [], 0.0, 0
         for push in pushes:
-            start = perf_counter()
+            start, start_cpu = perf_counter(), process_time()
             found = self._push(push)
             pairs += found.num_rows
             seconds.append(perf_counter() - start)
+            cpu.append(process_time() - start_cpu)
             if build:
                 start = perf_counter()
                 found.indices()
@@ -86,6 +88,7 @@ class Ours(Contender):
             "pairs": pairs,
             "building_seconds": building,
             "pushes": seconds,
+            "pushes_cpu": cpu,
         }
 
     def _push(self, push: Push) -> sj.Matches:
@@ -97,6 +100,40 @@ class Ours(Contender):
         rows = stats.left.state_rows + stats.right.state_rows
         plan = self.join.explain().splitlines()[-1]
         return {"plan": plan, "state_bytes_per_row": stats.state_bytes / max(1, rows)}
+
+
+class Together:
+    """Several of ours in one process that take turns at every push, on rows that are the same for all."""
+
+    def __init__(self, workloads: dict[str, dict[str, Any]]) -> None:
+        self.joins = {name: Ours(workload) for name, workload in workloads.items()}
+
+    def fill(self) -> None:
+        for ours in self.joins.values():
+            ours.fill()
+
+    def turn(self, batches: int) -> dict[str, Any]:
+        """Seconds of each push by contender, row numbers built; and the pairs, by push."""
+        seconds: dict[str, list[float]] = {name: [] for name in self.joins}
+        prints: dict[str, list[int]] = {name: [] for name in self.joins}
+        pairs = dict.fromkeys(self.joins, 0)
+        names = list(self.joins)
+        first = self.joins[names[0]]
+        shuffle = random.Random(first.at)
+        for push in first.workload.pushes(first.at, batches * first.workload.batch):
+            shuffle.shuffle(names)  # nobody is always the one after the largest output
+            for name in names:
+                start = perf_counter()
+                left, right = self.joins[name].step(push)()
+                seconds[name].append(perf_counter() - start)
+                pairs[name] += len(left)
+                prints[name].append(fingerprint(left, right))
+        for ours in self.joins.values():
+            ours.at += batches * ours.workload.batch
+        return {"seconds": seconds, "pairs": pairs, "prints": prints}
+
+    def setup(self) -> dict[str, Any]:
+        return {name: ours.setup() for name, ours in self.joins.items()}
 
 
 class Peer(Contender):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slidejoin import kernels
-from slidejoin.index import REGISTRY, Index, Ranges
+from slidejoin.index import REGISTRY, Index, Ranges, cell_runs, sort_tree
 
 kernels.ready()
 
@@ -25,7 +25,8 @@ LOWEST, GREATEST = -(2**63), 2**63 - 1
 
 def small(name: str) -> type[Any]:
     """The index with sizes so small that splits and merges happen often."""
-    sizes = {"delta": 7, "piece": 2, "widths": (3, 4), "leaf": 4, "fan": 2, "rows_per_cell": 1, "growth": 2}
+    sizes = {"delta": 7, "piece": 2, "widths": (3, 4), "leaf": 2, "fan": 1, "rows_per_cell": 1, "growth": 2,
+             "at_once": 9}  # fmt: skip
     index = REGISTRY[name]
     return type("Small", (index,), {key: value for key, value in sizes.items() if hasattr(index, key)})
 
@@ -111,8 +112,14 @@ def test_equals_a_dictionary(name: str, data: st.DataObject, keys: int) -> None:
 
 @pytest.mark.parametrize("name", SEVERAL)
 @pytest.mark.parametrize("keys", [1, 2, 3])
-def test_thousands_of_rows(name: str, keys: int) -> None:
-    """The structures at their own sizes; correlated keys, so that wide intervals have few rows in common."""
+@pytest.mark.parametrize("piece", [64, 4096])
+def test_thousands_of_rows(name: str, keys: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The structures at their own sizes; correlated keys, so that wide intervals have few rows in common.
+
+    In pieces so small, merges are in the making most of the time.
+    """
+    for module in (sort_tree, cell_runs):
+        monkeypatch.setattr(module, "PIECE", piece)
     rng = np.random.default_rng(keys)
     rows = 6000
     base = rng.integers(0, 10_000, rows)

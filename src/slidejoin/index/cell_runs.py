@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin import kernels
-from slidejoin.index.merging import GROWTH, Merging
+from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, Steps
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
 from slidejoin.index.sort_tree import at_least_two, by_first_key
 from slidejoin.kernels.cell_runs import (
@@ -71,6 +71,12 @@ class Columns(NamedTuple):
             np.empty(rows, dtype=np.int32),
         )
 
+    def piece(self, cell: int, end: int, at: int, rows: int) -> Columns:
+        """Room for so many rows of some of the cells, from row ``at`` on; offsets are a copy."""
+        here = slice(at, at + rows)
+        offsets = self.offsets[cell : end + 1].copy()
+        return Columns(offsets, self.firsts[here], self.seconds[here], self.others[here], self.ids[here])
+
 
 class CellRun:
     """A run: rows by cell and second key. ``firsts`` and ``seconds`` are padded for the kernels."""
@@ -86,25 +92,56 @@ class CellRun:
     @staticmethod
     def cut(firsts: Int64s, seconds: Int64s, others: Int64s, ids: Int32s, splitters: Int64s) -> CellRun:
         """From rows in the order of the second key."""
-        cells = np.empty(len(ids), dtype=np.int32)
-        bisect_all(splitters, firsts, cells)
         out = Columns.of(len(ids), len(splitters) + 1, others.shape[1])
-        fill_cells(cells, firsts, seconds, others, ids, *out)
+        fill(firsts, seconds, others, ids, splitters, out)
         return CellRun(splitters, out)
 
-    def recut(self, splitters: Int64s) -> CellRun:
-        """The same rows in other cells."""
+    def recut(self, splitters: Int64s) -> Steps[CellRun]:
+        """The same rows in other cells: a few of those at a time are gathered from the cells that they overlap."""
         if splitters is self.splitters:
             return self
-        held = self.columns
-        seconds, order = sort_order(held.seconds[: self.rows])
-        return CellRun.cut(held.firsts[order], seconds, held.others[order], held.ids[order], splitters)
+        held, cells = self.columns, len(splitters) + 1
+        out = Columns.of(self.rows, cells, held.others.shape[1])
+        many = max(1, cells * PIECE // self.rows)
+        at = 0
+        for cell in range(0, cells, many):
+            end = min(cells, cell + many)
+            first, last = 0, self.cells - 1
+            if cell > 0:
+                first = int(np.searchsorted(self.splitters, splitters[cell - 1], side="right"))
+            if end < cells:
+                last = int(np.searchsorted(self.splitters, splitters[end - 1]))
+            rows = np.arange(held.offsets[first], held.offsets[last + 1])
+            if cell > 0:
+                rows = rows[held.firsts[rows] > splitters[cell - 1]]
+            if end < cells:
+                rows = rows[held.firsts[rows] <= splitters[end - 1]]
+            seconds, order = sort_order(held.seconds[rows])
+            rows = rows[order]
+            piece = out.piece(cell, end, at, len(rows))
+            fill(
+                held.firsts[rows],
+                seconds,
+                held.others[rows],
+                held.ids[rows],
+                splitters[cell : end - 1],
+                piece,
+            )
+            out.offsets[cell : end + 1] = at + piece.offsets
+            at += len(rows)
+            yield len(rows)
+        return CellRun(splitters, out)
 
-    def merged(self, other: CellRun) -> CellRun:
+    def merged(self, other: CellRun) -> Steps[CellRun]:
         """Both as one, in the cells of this."""
-        other = other.recut(self.splitters)
-        out = Columns.of(self.rows + other.rows, self.cells, self.columns.others.shape[1])
-        merge_cells(*self.columns, *other.columns, *out)
+        other = yield from other.recut(self.splitters)
+        rows = self.rows + other.rows
+        out = Columns.of(rows, self.cells, self.columns.others.shape[1])
+        many = max(1, self.cells * PIECE // rows)
+        for cell in range(0, self.cells, many):
+            end = min(self.cells, cell + many)
+            merge_cells(*self.columns, *other.columns, cell, end, *out)
+            yield int(out.offsets[end] - out.offsets[cell])
         return CellRun(self.splitters, out)
 
     def without(self, first: int, shift: int = 0) -> CellRun | None:
@@ -203,6 +240,15 @@ class CellRun:
                 assert most <= bounds[cell + 1], "first keys are not above their own splitter"
 
 
+def fill(
+    firsts: Int64s, seconds: Int64s, others: Int64s, ids: Int32s, splitters: Int64s, out: Columns
+) -> None:
+    """Put rows, which come in the order of the second key, into their cells."""
+    cells = np.empty(len(ids), dtype=np.int32)
+    bisect_all(splitters, firsts, cells)
+    fill_cells(cells, firsts, seconds, others, ids, *out)
+
+
 class CellRuns(InTurn):
     name: ClassVar[str] = "cell_runs"
     by_arrival: ClassVar[bool] = False
@@ -210,11 +256,15 @@ class CellRuns(InTurn):
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
     rows_per_cell: ClassVar[int] = ROWS_PER_CELL
     growth: ClassVar[int] = GROWTH
+    at_once: ClassVar[int] = AT_ONCE
 
-    def __init__(self) -> None:
+    def __init__(self, before: CellRuns | None = None) -> None:
+        """``before``: of the subwindow before, whose probes have shown how wide intervals are."""
         kernels.ready("cell_runs")
-        self._runs = Merging(self._merged, self.growth)
-        self._shape = 1.0  # how much wider, in rows, the second key's intervals are than the first's
+        runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
+        self._runs: Merging[CellRun] = Merging(self._merged, self.growth, self.at_once, runs)
+        # How much wider, in rows, the second key's intervals are than the first's.
+        self._shape: float = 1.0 if before is None else before._shape  # noqa: SLF001 - of its own kind
         self._batches = 0  # of probes
 
     @staticmethod
@@ -253,16 +303,17 @@ class CellRuns(InTurn):
         wanted = self._wanted(rows)
         return run.cells * STALE < wanted or (run.cells > STALE * wanted and wanted * STALE < rows)
 
-    def _merged(self, older: CellRun, younger: CellRun) -> CellRun:
+    def _merged(self, older: CellRun, younger: CellRun) -> Steps[CellRun]:
         if older.rows < younger.rows:
             older, younger = younger, older
         rows = older.rows + younger.rows
         if self._stale(older, rows):
-            firsts = np.concatenate([run.columns.firsts[: run.rows] for run in (older, younger)])
+            step = max(1, rows // max(SAMPLE, 4 * self._wanted(rows)))
+            firsts = np.concatenate([run.columns.firsts[: run.rows : step] for run in (older, younger)])
             splitters = quantiles(firsts, self._wanted(rows))
             if len(splitters) != len(older.splitters):  # few distinct keys make no more cells
-                older = older.recut(splitters)
-        return older.merged(younger)
+                older = yield from older.recut(splitters)
+        return (yield from older.merged(younger))
 
     def probe(self, probes: Probes) -> list[Ranges]:
         runs = self._runs.runs
@@ -284,9 +335,7 @@ class CellRuns(InTurn):
         self._runs.merge()
 
     def successor(self) -> CellRuns:
-        new = type(self)()
-        new._shape = self._shape  # noqa: SLF001 - of its own kind
-        return new
+        return type(self)(self)
 
     def check(self) -> None:
         self._runs.check()

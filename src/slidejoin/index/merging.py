@@ -1,13 +1,20 @@
-"""Runs that hold several keys and grow by logarithmic merging: the part that Sort-tree and Cell-runs share.
+"""Runs that hold several keys and grow by logarithmic merging, by the meter: what Sort-tree and Cell-runs share.
 
-As in ``runs``: a new run is merged with the one before it while that one is at most ``growth`` times as long, so there
-are O(log n) runs and each row is merged O(log n) times. Runs are never changed, only replaced.
+Design      as in ``runs``: a new run is merged with the one before it while that one is at most ``growth`` times as
+            long, so there are O(log n) runs and each row is merged O(log n) times. Short runs are merged at once. A
+            longer merge is made in steps, a few rows for each row that is inserted, and until it is ready the runs that
+            it is made of answer probes: no insertion pays for a whole merge. A shorter merge that becomes due goes
+            first, or what arrives during a long one would lie in ever more runs. When a subwindow is complete, the
+            rest of its merging is left to the insertions into the next one.
+Invariants  runs are never changed, only replaced; ids ascend from run to run; merges in the making are of neighbours,
+            from old to young, and have no run in common.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -15,6 +22,11 @@ import numpy as np
 from slidejoin.index.protocol import Int32s
 
 GROWTH = 4  # as in runs.py
+AT_ONCE = 1 << 13  # rows of a merge that is over in a fraction of a millisecond
+PACE = (
+    12  # rows merged for each row inserted: more than the number of times that a row is merged in long runs
+)
+PIECE = 4096  # rows moved in a step: some ten microseconds
 
 
 class Run(Protocol):
@@ -34,46 +46,109 @@ class Run(Protocol):
 
 
 AnyRun = TypeVar("AnyRun", bound=Run)
+Made = TypeVar("Made")
+Steps = Generator[int, None, Made]  # says after each step how many rows were merged; returns what was made
 
 
 class Merging(Generic[AnyRun]):
-    """A tuple of runs from long to short; replaced whole, since other threads may be probing."""
+    """A tuple of runs from old to young; replaced whole, since other threads may be probing."""
 
-    def __init__(self, merged: Callable[[AnyRun, AnyRun], AnyRun], growth: int = GROWTH) -> None:
-        self._merged, self._growth = merged, growth
+    def __init__(
+        self,
+        merged: Callable[[AnyRun, AnyRun], Steps[AnyRun]],
+        growth: int = GROWTH,
+        at_once: int = AT_ONCE,
+        before: Merging[AnyRun] | None = None,
+    ) -> None:
+        """``before``: of the subwindow before this one, which has no insertions of its own any more."""
+        self._merged, self._growth, self._at_once = merged, growth, at_once
+        self._before = before if before is not None and before.behind else None
+        self._making: list[tuple[tuple[AnyRun, AnyRun], Steps[AnyRun]]] = []
+        self._complete = False
+        self._lock = Lock()  # the next subwindow's insertions merge here while a probe may be compacting
         self.runs: tuple[AnyRun, ...] = ()
 
     def insert(self, run: AnyRun) -> None:
-        """Add a run; O(log n) merges amortised for each row."""
-        runs = list(self.runs)
-        while runs and runs[-1].rows < self._growth * run.rows:
-            run = self._merged(runs.pop(), run)
-        self.runs = (*runs, run)
+        """Add a run; O(log n) merges amortised for each row, and ``PACE`` at the most."""
+        rows = run.rows
+        with self._lock:
+            runs = list(self.runs)
+            while runs and self._at_once_with(runs[-1], run):
+                run = finished(self._merged(runs.pop(), run))
+            self.runs = (*runs, run)
+        self.advance(PACE * rows)
+
+    def _at_once_with(self, older: AnyRun, run: AnyRun) -> bool:
+        short = older.rows + run.rows <= self._at_once
+        return short and older.rows < self._growth * run.rows and older in self._free()
+
+    def _free(self) -> tuple[AnyRun, ...]:
+        """The runs younger than those in the making."""
+        if not self._making:
+            return self.runs
+        _, youngest = self._making[-1][0]
+        return self.runs[self.runs.index(youngest) + 1 :]
+
+    def advance(self, budget: int) -> int:
+        """Go on merging until about ``budget`` rows were merged; returns how much of the budget is left."""
+        if self._before is not None:
+            budget = self._before.advance(budget)
+            if not self._before.behind:
+                self._before = None
+        with self._lock:
+            while budget > 0:
+                due = self._due()
+                if due is not None:
+                    self._making.append((due, self._merged(*due)))
+                if not self._making:
+                    break
+                pair, steps = self._making[-1]
+                try:
+                    budget -= next(steps)
+                except StopIteration as done:
+                    at = self.runs.index(pair[0])
+                    self.runs = (*self.runs[:at], done.value, *self.runs[at + 2 :])
+                    self._making.pop()
+                except BaseException:
+                    self._making.pop()  # steps that have failed would look as if they had ended
+                    raise
+        return budget
+
+    def _due(self) -> tuple[AnyRun, AnyRun] | None:
+        """The youngest neighbours that should be one and are not in the making; if no more runs come, all should."""
+        for younger, older in itertools.pairwise(reversed(self._free())):
+            if self._complete or older.rows < self._growth * younger.rows:
+                return older, younger
+        return None
 
     def merge(self) -> None:
-        """Make one run of all; from the shortest up, so that each row moves as little as possible."""
-        if len(self.runs) > 1:
-            run = self.runs[-1]
-            for longer in reversed(self.runs[:-1]):
-                run = self._merged(longer, run)
-            self.runs = (run,)
+        """No more runs will come: all should be one. What is not done at once is left to the next subwindow."""
+        self._complete = True
+        self.advance(self._at_once)
+
+    @property
+    def behind(self) -> bool:
+        """Whether something waits to be merged, here or before."""
+        return (self._complete and len(self.runs) > 1) or self._before is not None
 
     def keep(self, kept: Callable[[AnyRun], AnyRun | None]) -> None:
         """Replace each run by what is kept of it, None if nothing is."""
-        left = [run for run in map(kept, self.runs) if run is not None]
-        self.runs = tuple(left)
-        self.merge()  # what is left may no longer shorten from run to run
+        with self._lock:
+            self._making = []
+            self.runs = tuple(run for run in map(kept, self.runs) if run is not None)
 
     def check(self) -> None:
+        last = -1
         for run in self.runs:
             assert run.rows > 0, "a run has rows"
             run.check()
-        lengths = [run.rows for run in self.runs]
-        assert all(long > short for long, short in itertools.pairwise(lengths)), "runs shorten"
-        ids = (
-            np.concatenate([np.unique(run.ids) for run in self.runs]) if self.runs else np.empty(0, np.int32)
-        )
-        assert len(np.unique(ids)) == len(ids) == sum(lengths), "an id is held once"
+            ids = np.unique(run.ids)
+            assert len(ids) == run.rows, "an id is held once"
+            assert last < ids[0], "ids ascend from run to run"
+            last = int(ids[-1])
+        neighbours = list(itertools.pairwise(self.runs))
+        places = [neighbours.index(pair) for pair, _ in self._making]
+        assert all(b - a > 1 for a, b in itertools.pairwise(places)), "old to young, no run in common"
 
     @property
     def entries(self) -> int:
@@ -81,4 +156,16 @@ class Merging(Generic[AnyRun]):
 
     @property
     def nbytes(self) -> int:
-        return sum(run.nbytes for run in self.runs)
+        """With what is in the making: about as much as what it is made of."""
+        making = [run for pair, _ in self._making for run in pair]
+        return sum(run.nbytes for run in (*self.runs, *making))
+
+
+def finished(steps: Steps[Made]) -> Made:
+    """All steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: Made = done.value
+            return made

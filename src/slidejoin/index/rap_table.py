@@ -27,6 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort, SampledRun
 from slidejoin.index.llat import Llat
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
@@ -100,6 +101,7 @@ class RapTable(InTurn):
         sigma: float = SIGMA,
         sorting: int = SORTING,
     ) -> None:
+        kernels.ready()
         self._partitions, self._partition_rows = partitions, partition_rows
         self._sigma, self._sorting = sigma, sorting
         self._expected = max(SMALLEST, expected)

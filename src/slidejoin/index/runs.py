@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from slidejoin import kernels
 from slidejoin.index.entries import Entries, Int32s, Keys
 from slidejoin.pools import ALONE, Crew
 
@@ -40,6 +41,7 @@ class Runs(Generic[AnyRun]):
     """A list of runs from long to short."""
 
     def __init__(self, build: Callable[[Keys, Int32s], AnyRun]) -> None:
+        kernels.ready()
         self._build = build
         self.runs: tuple[AnyRun, ...] = ()
 

@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
 from slidejoin.index.llat import Llat
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
@@ -61,6 +62,7 @@ class WibTree(InTurn):
                 f"a tree of nodes of {node_width} and leaves of {leaf_width}; expected nodes of at least 4 "
                 "children and leaves of at least 2 rows; leave the widths out for the usual ones"
             )
+        kernels.ready()
         self._shape = (node_width, leaf_width, patience)
         self._held: Tree | Ordered = Tree(*self._shape)  # replaced whole: other threads may be probing
 

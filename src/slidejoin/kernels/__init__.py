@@ -98,10 +98,10 @@ def inlined(function: Kernel) -> Kernel:
 def ready(*modules: str, quiet: bool = False) -> None:
     """Load kernels from the cache, or compile those that are missing, saying so on stderr.
 
-    ``modules`` are those of ``ON_DEMAND`` that are about to be used; without any, it is those of every join.
+    Those of every join, and ``modules`` of ``ON_DEMAND`` that are about to be used.
     """
     global _loaded  # noqa: PLW0603 - one set for the process, replaced whole so that reading needs no lock
-    wanted = modules or MODULES
+    wanted = (*MODULES, *modules)
     if _loaded.issuperset(wanted):
         return
     with _lock:

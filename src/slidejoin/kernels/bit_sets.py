@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from slidejoin.kernels import I32, I64, OUT_I32, config, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, kernel, types
+from slidejoin.kernels.bits import lowest_bit
 from slidejoin.kernels.bplus_tree import NO_LEAF, TREE, count_below, count_up_to, find_first
 
 U = np.uint64
@@ -15,32 +14,6 @@ LEAF = U(4)  # the place of the leaf width in a tree's state
 
 SETS = types.Array(types.uint64, 2, "C")  # a set a row
 SETS_OF_SEVERAL = types.Array(types.uint64, 3, "C", readonly=True)
-
-if config.DISABLE_JIT:
-
-    def lowest_bit(word: Any) -> Any:
-        """The place of the lowest set bit of a word that is not zero."""
-        return U((int(word) & -int(word)).bit_length() - 1)
-
-else:
-    import numba.core.cgutils
-    from llvmlite import ir
-    from numba.extending import intrinsic
-
-    cgutils: Any = numba.core.cgutils
-
-    @intrinsic
-    def lowest_bit(_context, word):  # type: ignore[no-untyped-def]
-        """The place of the lowest set bit of a word that is not zero: one instruction."""
-
-        def generate(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
-            kind, flag = ir.IntType(64), ir.IntType(1)
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(kind, [kind, flag]), "llvm.cttz.i64"
-            )
-            return builder.call(function, [arguments[0], flag(1)])  # the word is never zero
-
-        return types.uint64(word), generate
 
 
 @kernel(types.void(TREE, I64, I64, types.int64, SETS))

@@ -54,31 +54,18 @@ def fill_cells(  # type: ignore[no-untyped-def]
 
 @kernel(
     types.void(
-        I32,
-        I64,
-        I64,
-        I64_ROWS,
-        I32,
-        I32,
-        I64,
-        I64,
-        I64_ROWS,
-        I32,
-        OUT_I32,
-        OUT_I64,
-        OUT_I64,
-        OUT_I64_ROWS,
-        OUT_I32,
+        I32, I64, I64, I64_ROWS, I32, I32, I64, I64, I64_ROWS, I32, types.int64, types.int64,
+        OUT_I32, OUT_I64, OUT_I64, OUT_I64_ROWS, OUT_I32,
     )
-)
+)  # fmt: skip
 def merge_cells(  # type: ignore[no-untyped-def]
     offsets_a, firsts_a, seconds_a, others_a, ids_a, offsets_b, firsts_b, seconds_b, others_b, ids_b,
-    offsets, out_firsts, out_seconds, out_others, out_ids,
+    begin, end, offsets, out_firsts, out_seconds, out_others, out_ids,
 ):  # fmt: skip
-    """Merge two runs of the same cells, cell by cell. O(rows + cells)."""
+    """Merge two runs of the same cells, cell by cell, from ``begin`` up to ``end``. O(rows + cells)."""
     more = others_a.shape[1]
-    at = ZERO
-    for c in range(len(offsets) - 1):
+    at = U(offsets_a[begin]) + U(offsets_b[begin])
+    for c in range(begin, end):
         offsets[c] = at
         a, end_a = U(offsets_a[c]), U(offsets_a[c + 1])
         b, end_b = U(offsets_b[c]), U(offsets_b[c + 1])
@@ -105,7 +92,7 @@ def merge_cells(  # type: ignore[no-untyped-def]
                 out_others[at, j] = others_b[b, j]
             b += ONE
             at += ONE
-    offsets[len(offsets) - 1] = at
+    offsets[end] = at
 
 
 @kernel(types.void(I32, I64, OUT_I64, OUT_I64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, OUT_I32, OUT_U8, OUT_U64, kernel, types
-from slidejoin.kernels.bit_sets import lowest_bit
+from slidejoin.kernels.bits import lowest_bit
 
 U = np.uint64
 ZERO, ONE, THREE, SEVEN = U(0), U(1), U(3), U(7)

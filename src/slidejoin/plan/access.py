@@ -1,14 +1,18 @@
 """How one side's rows are found: an index on one part of the condition or on several, the rest checked on candidates.
 
 A branch of the condition may offer several ways in (an equality, a band, an inequality). Asked for ``auto``, the
-planner measures on a sample of the first rows that meet how much of the window each of them keeps, and all together.
+planner measures on a sample of the first rows that meet how much of the window each of them keeps, and any two together.
 One that keeps next to nothing is searched alone, and what it does not cover is checked on its candidates. Otherwise an
-index that holds several keys takes them all: cell-runs if one of them is narrow, a sort-tree if each is wide.
+index that holds several keys takes them all, first the two that keep the least together, since those are searched and
+the others only looked at: two halves of the window that have little in common do better than two narrower stretches
+that have nothing to do with each other. Cell-runs if the first is narrow, and either an equality or the two keep few rows
+together; else a sort-tree.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +28,10 @@ BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs fas
 FEW = (
     1 / 50_000
 )  # share of the window up to which candidates are so few that checking them costs less than more keys
-NARROW = (
-    1 / 8
-)  # share up to which walking through a key's cells costs less than a tree's blocks (bench/several.py)
+# Share that two keys keep together up to which looking through cells costs less than a tree's blocks: measured with
+# bands of a thousandth to an eighth of the window beside inequalities and bands, on keys that run together or do not.
+LITTLE = 1 / 500
+NARROW = 1 / 8  # share of the first of them up to which its cells are few
 NARROW_INDEX, WIDE_INDEX = "cell_runs", "sort_tree"
 
 
@@ -91,14 +96,28 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
         f"{path.bounds_text} {_percent(share)}" for path, share in zip(paths, kept, strict=True)
     )
     if (index == "auto" and kept[best] > FEW and len(apart) > 1) or several:
+        apart, pair = _leading_pair(apart, held, kept)
         joint = branch.joint([paths[number] for number in apart])
         together = _share(np.logical_and.reduce([held[number] for number in apart]))
+        measured += f"; together {_percent(together)}"
+        if len(apart) > 1:
+            correlation = _correlation(paths[apart[0]], paths[apart[1]], samples[0])
+            measured += f"; the first two {_percent(pair)}, correlated at {correlation:.4g}"
         if several:
-            return Access(branch, stored, _index(index), joint, f"together {_percent(together)}: {measured}")
+            return Access(branch, stored, _index(index), joint, f"asked for: {measured}")
         narrow = kept[apart[0]] <= NARROW
-        why = "the first key is narrow" if narrow else "each alone keeps much of the window"
-        chosen = REGISTRY[NARROW_INDEX if narrow else WIDE_INDEX]
-        return Access(branch, stored, chosen, joint, f"{why}, together {_percent(together)}: {measured}")
+        if (
+            narrow and paths[apart[0]].kind == "equality"
+        ):  # its cells, of one key each, are the answer as they are
+            chosen, why = NARROW_INDEX, "the first key is a narrow equality"
+        elif narrow and pair <= LITTLE:
+            chosen, why = NARROW_INDEX, "the first key is narrow, and the first two keep little of the window"
+        else:
+            chosen, why = (
+                WIDE_INDEX,
+                f"{'two keys keep' if narrow else 'each alone keeps'} much of the window",
+            )
+        return Access(branch, stored, REGISTRY[chosen], joint, f"{why}: {measured}")
     return Access(branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}")
 
 
@@ -120,6 +139,32 @@ def matched(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> 
 
 def _share(inside: NDArray[np.bool_]) -> float:
     return float(np.count_nonzero(inside)) / max(1, inside.size)
+
+
+def _leading_pair(
+    apart: list[int], held: list[NDArray[np.bool_]], kept: list[float]
+) -> tuple[list[int], float]:
+    """The two that keep the least together, then the others, the most selective first; and what the two keep."""
+    shares = {(a, b): _share(held[a] & held[b]) for a, b in combinations(apart, 2)}
+    if not shares:
+        return apart, kept[apart[0]]
+    best = min(shares, key=lambda pair: (shares[pair], kept[pair[0]] + kept[pair[1]]))
+    return [*best, *(number for number in apart if number not in best)], shares[best]
+
+
+def _correlation(first: AccessPath, second: AccessPath, rows: pa.RecordBatch) -> float:
+    """Of the ranks of two keys, so that neither units nor outliers matter; 0 where one of them is constant."""
+    keys = [path.keys(rows) for path in (first, second)]
+    both = np.ones(rows.num_rows, dtype=bool)
+    for one in keys:
+        both &= True if one.valid is None else one.valid
+    ranks = [np.unique(one.values[both], return_inverse=True)[1].astype(np.float64) for one in keys]
+    spread = [float(rank.std()) if len(rank) else 0.0 for rank in ranks]
+    if min(spread) == 0:
+        return 0.0
+    return float(((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())).mean()) / (
+        spread[0] * spread[1]
+    )
 
 
 def _percent(share: float) -> str:
