@@ -36,6 +36,10 @@ REASONS = {
     ),
     PARTITIONS: "one task for each core and no more: every partition of the state costs 50 to 100 ms a micro-batch",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "larger batches into the packers: fewer calls for the same rows",
+    "spark.sql.execution.arrow.maxBytesPerBatch": (
+        "the greatest value means no limit beside that of rows; with any other, Spark adds up the size of the whole "
+        "batch at each row: a quarter of its time on the way into the packers"
+    ),
 }
 
 
@@ -64,6 +68,7 @@ def settings(*, partitions: int | None = None, remote: bool = False) -> dict[str
         ),
         PARTITIONS: str(partitions or cores()),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     }
 
 
