@@ -118,6 +118,7 @@ class JoinProcessor(StatefulProcessor):
         nothing = pa.nulls(1, pa.list_(pa.struct(list(query.result))))
         yield arrowed([nothing, pa.array([report], progress.ARROW)], NAMES)
         cache.keep(name, replica, query.budget)
+        task.settle()
 
     def close(self) -> None:
         """Nothing is held open."""
