@@ -71,7 +71,8 @@ def band(say: Say, sizes: Sizes) -> Section:
     runs: dict[str, Run] = {}
     check = {"kind": "band", "window": 5_000, "sizes": [4_000] * 4, "check": True}
     plans = {
-        "ours": [sizes.large] * 10 + [sizes.small] * 16,
+        # As many as it takes until the JVM has compiled what it will: the first ones take twice as long as the last.
+        "ours": [sizes.large] * 60 + [sizes.small] * 40,
         "memory": [sizes.small] * 3 + [sizes.large] * 2,  # the small ones first: the limit may end it
         "rocksdb": [sizes.small] * 3 + [sizes.large],
     }
