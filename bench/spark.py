@@ -136,6 +136,21 @@ def share(batches: Sequence[Run]) -> list[Figure]:
 # -- other sizes, other conditions -------------------------------------------------------------------
 
 
+def floor(say: Say, sizes: Sizes) -> Section:
+    """The same micro-batches without a join: what no join in Python can save."""
+    figures = []
+    say("the band join's micro-batches without a join")
+    with Stage(TARGET) as stage:
+        plan = sizes.filling + [sizes.large] * 60 + [sizes.small] * 40
+        run = stage.call("run", kind="band", window=sizes.window, sizes=plan, join="floor")
+        stage.call("close")
+    for what, size in (("large", sizes.large), ("small", sizes.small)):
+        speed = pace(of_size(run, size, len(sizes.filling)))
+        title = f"{size:,} rows a side per trigger: the same query without a join or state"
+        figures.append(Figure(f"spark.floor.{what}", title, speed, "rows/s"))
+    return Section(figures, {"run": run})
+
+
 def far(say: Say, sizes: Sizes) -> Section:
     """A window five times as long."""
     say(f"band join, {sizes.far:,} rows a side")
@@ -208,7 +223,7 @@ def model(say: Say, sizes: Sizes) -> Section:
     return spark_model.section(runs, len(sizes.filling))
 
 
-SECTIONS = {"band": band, "others": others, "one_row": one_row, "far": far, "model": model}
+SECTIONS = {"band": band, "floor": floor, "others": others, "one_row": one_row, "far": far, "model": model}
 
 
 # -- the program -------------------------------------------------------------------------------------
