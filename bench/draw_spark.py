@@ -26,6 +26,7 @@ from bench.stage import ROOT
 IMAGES = ROOT / "docs" / "img"
 WANTED = {
     "band": "the band join against Spark's own, and the join's share of a micro-batch",
+    "floor": "the same micro-batches without a join",
     "others": "conditions that Spark's own join refuses",
     "one_row": "micro-batches of one row",
     "far": "the window of 2,000,000 rows a side",

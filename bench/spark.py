@@ -29,6 +29,7 @@ from bench import report, spark_model
 from bench.report import RESULTS, Figure, Section
 from bench.stage import Stage, StageError
 from bench.workloads import SEED
+from slidejoin.spark.session import UNIX_SOCKETS
 
 PACKAGES = (*report.PACKAGES, "pyspark", "pandas")
 TARGET = "bench.spark_queries:Spark"
@@ -71,7 +72,8 @@ def band(say: Say, sizes: Sizes) -> Section:
     runs: dict[str, Run] = {}
     check = {"kind": "band", "window": 5_000, "sizes": [4_000] * 4, "check": True}
     plans = {
-        "ours": [sizes.large] * 10 + [sizes.small] * 16,
+        # As many as it takes until the JVM has compiled what it will: the first ones take twice as long as the last.
+        "ours": [sizes.large] * 60 + [sizes.small] * 40,
         "memory": [sizes.small] * 3 + [sizes.large] * 2,  # the small ones first: the limit may end it
         "rocksdb": [sizes.small] * 3 + [sizes.large],
     }
@@ -135,6 +137,21 @@ def share(batches: Sequence[Run]) -> list[Figure]:
 # -- other sizes, other conditions -------------------------------------------------------------------
 
 
+def floor(say: Say, sizes: Sizes) -> Section:
+    """The same micro-batches without a join: what no join in Python can save."""
+    figures = []
+    say("the band join's micro-batches without a join")
+    with Stage(TARGET) as stage:
+        plan = sizes.filling + [sizes.large] * 60 + [sizes.small] * 40
+        run = stage.call("run", kind="band", window=sizes.window, sizes=plan, join="floor")
+        stage.call("close")
+    for what, size in (("large", sizes.large), ("small", sizes.small)):
+        speed = pace(of_size(run, size, len(sizes.filling)))
+        title = f"{size:,} rows a side per trigger: the same query without a join or state"
+        figures.append(Figure(f"spark.floor.{what}", title, speed, "rows/s"))
+    return Section(figures, {"run": run})
+
+
 def far(say: Say, sizes: Sizes) -> Section:
     """A window five times as long."""
     say(f"band join, {sizes.far:,} rows a side")
@@ -171,6 +188,7 @@ def one_row(say: Say, sizes: Sizes) -> Section:
     manager = "spark.sql.streaming.checkpointFileManagerClass"
     variants: dict[str, dict[str, Any]] = {
         "with settings()": {},
+        "over loopback TCP": {"plain": [UNIX_SOCKETS]},
         "without the checkpoint file manager": {"plain": [manager]},
         "with 8 partitions": {"partitions": 8},
     }
@@ -178,10 +196,10 @@ def one_row(say: Say, sizes: Sizes) -> Section:
     for name, changed in variants.items():
         say(f"micro-batches of one row, {name}")
         with Stage(TARGET, **changed) as stage:
-            run = stage.call("run", kind="band", window=sizes.window, sizes=sizes.filling + [1] * 14)
+            run = stage.call("run", kind="band", window=sizes.window, sizes=sizes.filling + [1] * 30)
             stage.call("close")
         detail[name] = run
-        took = [batch["ms"] for batch in run["batches"][len(sizes.filling) + 4 :]]
+        took = [batch["ms"] for batch in run["batches"][-10:]]  # until then the JVM compiles much
         figures.append(
             Figure(f"spark.one_row.{name}", f"a micro-batch of one row a side, {name}", median(took), "ms")
         )
@@ -207,7 +225,7 @@ def model(say: Say, sizes: Sizes) -> Section:
     return spark_model.section(runs, len(sizes.filling))
 
 
-SECTIONS = {"band": band, "others": others, "one_row": one_row, "far": far, "model": model}
+SECTIONS = {"band": band, "floor": floor, "others": others, "one_row": one_row, "far": far, "model": model}
 
 
 # -- the program -------------------------------------------------------------------------------------

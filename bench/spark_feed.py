@@ -66,7 +66,13 @@ def write(folder: Path, kind: Kind, sizes: Sequence[int], keys: int = DOMAIN) ->
         for side, name in enumerate(("left", "right")):
             path = folder / name / f"{number:04}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(rows(side, first, size, keys).select(kind.columns), path)
+            # Small enough for one task of Spark's: it would cut a file of more than 4 MB in two, of which one has no row.
+            pq.write_table(
+                rows(side, first, size, keys).select(kind.columns),
+                path,
+                use_dictionary=False,
+                compression="zstd",
+            )
             os.utime(path, (1_700_000_000 + 10 * number,) * 2)
         first += size
     return first

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
 import slidejoin as sj
 from bench.spark_feed import KINDS, columns_of, keys_for, write
+from bench.spark_floor import floor
 from slidejoin.spark import counters, join, settings
 from slidejoin.spark.session import PROVIDER
 
@@ -68,7 +69,7 @@ class Spark:
     ) -> dict[str, Any]:
         """Stream files of these sizes; for every micro-batch its rows, milliseconds and counters.
 
-        ``join``: ours, or the state store of Spark's own (memory, rocksdb). ``limit``: seconds after which the
+        ``join``: ours, no join (floor), or the state store of Spark's own (memory, rocksdb). ``limit``: seconds after which the
         query is given up; micro-batches that are done by then count.
         """
         self.asked += 1
@@ -83,11 +84,12 @@ class Spark:
             for side in ("left", "right")
         )
         self.session.conf.set(PROVIDER, STORES["memory" if join == "memory" else "rocksdb"])
-        joined = (
-            ours(left, right, condition, window, routing)
-            if join == "ours"
-            else with_buckets(left, right, condition, window)
-        )
+        if join == "ours":
+            joined = ours(left, right, condition, window, routing)
+        elif join == "floor":
+            joined = floor(left, right, condition, window, rate)
+        else:
+            joined = with_buckets(left, right, condition, window)
         if check:
             found = F.sum(F.xxhash64("id_l", "id_r") % 1_000_003)
             joined = joined.observe("found", F.count(F.lit(1)).alias("pairs"), found.alias("print"))

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import slidejoin as sj
 from slidejoin.spark import explain, join, settings
+from slidejoin.spark.session import UNIX_SOCKETS
 from spark.streams import (
     CONDITIONS,
     SECOND,
@@ -38,7 +39,9 @@ CASES = (
 def main(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        spark = SparkSession.builder.remote("local[2]").config(map=settings(partitions=2)).getOrCreate()
+        ours = settings(partitions=2)
+        del ours[UNIX_SOCKETS]  # Connect warns of a setting that Spark reads when it starts
+        spark = SparkSession.builder.remote("local[2]").config(map=ours).getOrCreate()
         before = dict(spark.conf.getAll)
         for number, (how, routing, condition, (ours, theirs)) in enumerate(CASES):
             here = folder / str(number)

@@ -10,12 +10,12 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.spark import join
-from spark.streams import CONDITIONS, DDL, Feed, as_oracle, oracle, rows_window, time_window
+from spark.streams import CONDITIONS, DDL, Feed, as_oracle, drain, oracle, rows_window, time_window
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -68,29 +68,52 @@ def test_a_frame_with_itself(spark: SparkSession) -> None:
     assert {(row["id_l"], row["id_r"]) for row in joined.collect()} == wanted
 
 
-def test_every_type_passes_through(spark: SparkSession) -> None:
-    """Payload of all types that Arrow and Spark share, nested ones and NULLs among them."""
-    kinds = {
-        "boolean": "true", "tinyint": "-7", "smallint": "300", "int": "-70000", "bigint": "9007199254740993",
-        "float": "0.1", "double": "-0.0", "decimal(38,10)": "12345678901234567890.0123456789", "string": "'é \u2028'",
-        "binary": "X'00FF'", "date": "'1899-12-31'", "timestamp": "'1969-12-31 23:59:59.999999'",
-        "timestamp_ntz": "'2026-03-01 01:02:03.000004'", "interval day to second": "INTERVAL '1 02:03:04.5' DAY TO SECOND",
-        "array<int>": "array(1, NULL, 3)", "map<string,double>": "map('a', 1.5, 'b', NULL)",
-        "struct<a:int,b:array<struct<c:timestamp>>>": "named_struct('a', 1, 'b', array(named_struct('c', timestamp'2026-03-01 00:00:00')))",
-    }  # fmt: skip
+KINDS = {
+    "boolean": "true", "tinyint": "-7", "smallint": "300", "int": "-70000", "bigint": "9007199254740993",
+    "float": "0.1", "double": "-0.0", "decimal(38,10)": "12345678901234567890.0123456789", "string": "'é \u2028'",
+    "binary": "X'00FF'", "date": "'1899-12-31'", "timestamp": "'1969-12-31 23:59:59.999999'",
+    "timestamp_ntz": "'2026-03-01 01:02:03.000004'", "interval day to second": "INTERVAL '1 02:03:04.5' DAY TO SECOND",
+    "array<int>": "array(1, NULL, 3)", "map<string,double>": "map('a', 1.5, 'b', NULL)",
+    "struct<a:int,b:array<struct<c:timestamp>>>": "named_struct('a', 1, 'b', array(named_struct('c', timestamp'2026-03-01 00:00:00')))",
+}  # fmt: skip
+
+
+def every_type(spark: SparkSession) -> DataFrame:
+    """A row with a value and a NULL of all types that Arrow and Spark share, nested ones among them."""
     values = ", ".join(
         f"CAST({text} AS {kind}) AS v{n}, CAST(NULL AS {kind}) AS n{n}"
-        for n, (kind, text) in enumerate(kinds.items())
+        for n, (kind, text) in enumerate(KINDS.items())
     )
-    frame = spark.sql(f"SELECT 1 AS id, 5 AS t, {values}")
-    right = spark.sql("SELECT 1 AS id, 5 AS t")
-    joined = join(frame, right, on="l.id = r.id", window=sj.Time(1, on="t"), how="left")
-    assert [f.dataType for f in joined.schema.fields[: len(frame.schema.fields)]] == [
-        f.dataType for f in frame.schema.fields
-    ]
-    row, truth = joined.collect()[0].asDict(), frame.collect()[0].asDict()
+    return spark.sql(f"SELECT 1 AS id, 5 AS t, {values}")
+
+
+def passed_through(given: DataFrame, joined: DataFrame) -> None:
+    columns = len(given.schema.fields)
+    assert [f.dataType for f in joined.schema.fields[:columns]] == [f.dataType for f in given.schema.fields]
+    row, truth = joined.collect()[0].asDict(), given.collect()[0].asDict()
     names: list[Any] = [name for name in truth if name not in ("id", "t")]
     assert repr({name: row[name] for name in names}) == repr({name: truth[name] for name in names})
+
+
+def test_every_type_passes_through(spark: SparkSession) -> None:
+    frame = every_type(spark)
+    right = spark.sql("SELECT 1 AS id, 5 AS t")
+    passed_through(frame, join(frame, right, on="l.id = r.id", window=sj.Time(1, on="t"), how="left"))
+
+
+def test_every_type_passes_through_a_stream(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The stateful operator gives Arrow to Spark by way of pandas, which has no such types."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    request.addfinalizer(lambda: spark.conf.set("spark.sql.session.timeZone", before))
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    frame = every_type(spark)
+    frame.write.parquet(str(tmp_path / "left"))
+    stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "left"))
+    joined = join(stream, stream.select("id", "t"), on="l.id = r.id", window=sj.Time(1, on="t"))
+    drain(joined, tmp_path)
+    passed_through(frame, spark.read.schema(joined.schema).parquet(str(tmp_path / "out")))
 
 
 def test_many_matches_leave_in_pieces(spark: SparkSession) -> None:

@@ -207,7 +207,7 @@ def test_operators_have_names(spark: SparkSession, folder: Path, capsys: pytest.
         "slidejoin_pack_left",
         "slidejoin_pack_right",
         "CollectMetrics slidejoin",
-        "slidejoin_unpack",
+        "Generate inline(rows",
     ):
         assert name in plan
 

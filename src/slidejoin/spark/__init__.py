@@ -1,9 +1,9 @@
 """slidejoin on Spark Structured Streaming: the same join, the same semantics, DataFrames in and out.
 
-    DataFrame -> pack -> shuffle -> operator (shard, log, cache) -> unpack -> DataFrame
+    DataFrame -> pack -> shuffle -> operator (shard, log, cache) -> DataFrame
 
 Files in reading order: join, session, columns, query, route; pack, message, keys; operator, cache, shard, share,
-log, folder; unpack, progress; backfill. It uses the public DataFrame API only, so it runs through Spark Connect
+log, folder; arrowed, progress; backfill. It uses the public DataFrame API only, so it runs through Spark Connect
 too. PySpark is needed from here on; ``import slidejoin`` alone does without it.
 """
 

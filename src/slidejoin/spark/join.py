@@ -6,19 +6,19 @@ import os
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, StructField, StructType
 
 from slidejoin.errors import SchemaError, StateError, WindowError
 from slidejoin.settings import Settings
 from slidejoin.spark.backfill import joiner
 from slidejoin.spark.columns import arrow_schema, result_schema
-from slidejoin.spark.operator import OUTPUT, JoinProcessor
+from slidejoin.spark.operator import ROWS, JoinProcessor, output
 from slidejoin.spark.pack import packer
 from slidejoin.spark.progress import observed, packing_observed
 from slidejoin.spark.query import LATE, Query
 from slidejoin.spark.route import resolve
 from slidejoin.spark.session import PARTITIONS, require_rocksdb, shuffle_partitions
-from slidejoin.spark.unpack import unpacker
 from slidejoin.window.spec import SIDES, Rows, Window
 
 PACKED = StructType(
@@ -100,10 +100,10 @@ def join(
         .select("worker", "message")
         .groupBy("worker")
         .transformWithStateInPandas(
-            JoinProcessor(text, tasks), outputStructType=OUTPUT, outputMode="Append", timeMode="None"
+            JoinProcessor(text, tasks), outputStructType=output(schema), outputMode="Append", timeMode="None"
         )
     )
-    return observed(joined, name).mapInArrow(unpacker(), schema)
+    return observed(joined, name).select(F.inline(ROWS))
 
 
 def explain(

@@ -1,4 +1,8 @@
-"""The stateful operator: Spark's side of a worker. Messages in, pieces of the result and counters out."""
+"""The stateful operator: Spark's side of a worker. Messages in, pieces of the result and counters out.
+
+A piece of the result is one row of Spark's: an array of structs, which Spark takes apart again without Python
+(``inline``). So rows that were found cross to Spark once, as Arrow, and counters are added up over a few rows.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,33 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StructField, StructType
 
 from slidejoin.spark import cache, progress, task
+from slidejoin.spark.arrowed import arrowed
 from slidejoin.spark.folder import Folder
 from slidejoin.spark.keys import worker_keys
 from slidejoin.spark.log import Log
-from slidejoin.spark.message import decode, ipc_bytes
+from slidejoin.spark.message import decode
 from slidejoin.spark.query import Query
 
-PIECE = "piece"
+ROWS = "rows"
+NAMES = [ROWS, progress.COLUMN]
 PIECE_BYTES = 16 << 20  # results cross to Spark in pieces of at most about this size
-OUTPUT = StructType([StructField(PIECE, BinaryType()), StructField(progress.COLUMN, progress.KIND)])
+
+
+def output(result: StructType) -> StructType:
+    """What the operator gives, of these rows: pieces of the result, and the counters of a worker."""
+    return StructType(
+        [
+            StructField(ROWS, ArrayType(result, containsNull=False)),
+            StructField(progress.COLUMN, progress.KIND),
+        ]
+    )
 
 
 class MapStore:
@@ -86,9 +102,9 @@ class JoinProcessor(StatefulProcessor):
             for batch in source:
                 emitted += batch.num_rows
                 for piece in pieces(batch):
-                    body = ipc_bytes(piece)
+                    row = arrowed([array_of(piece), pa.nulls(1, progress.ARROW)], NAMES)
                     spent += perf_counter_ns() - began
-                    yield pd.DataFrame({PIECE: [body], progress.COLUMN: [None]})
+                    yield row
                     began = perf_counter_ns()
             spent += perf_counter_ns() - began
         # State is written while Spark is busy with the results that it has been given.
@@ -99,8 +115,10 @@ class JoinProcessor(StatefulProcessor):
             replica, outcome, log, hit=hit, emitted=emitted,
             join_ns=spent - self._store.spent, state_ns=self._store.spent,
         )  # fmt: skip
-        yield pd.DataFrame({PIECE: [None], progress.COLUMN: [report]})
+        nothing = pa.nulls(1, pa.list_(pa.struct(list(query.result))))
+        yield arrowed([nothing, pa.array([report], progress.ARROW)], NAMES)
         cache.keep(name, replica, query.budget)
+        task.settle()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -112,3 +130,9 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = max(1, -(-batch.num_rows // count))
     for at in range(0, batch.num_rows, rows):
         yield batch.slice(at, rows)
+
+
+def array_of(rows: pa.RecordBatch) -> pa.ListArray:
+    """The rows as one value: an array of structs. Nothing is copied."""
+    ends = pa.array(np.array([0, rows.num_rows], dtype=np.int32))
+    return pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema)))

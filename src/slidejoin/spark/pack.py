@@ -49,6 +49,7 @@ def packer(text: str, side: int, partitions: int) -> Callable[[Batches], Batches
                 pa.array([keys[worker]], pa.int32()), pa.array([message], pa.binary()), pa.array([spent], pa.int64())
             ]  # fmt: skip
             yield pa.RecordBatch.from_arrays(columns, schema=PACKED)
+        task.settle()
 
     pack.__name__ = pack.__qualname__ = f"slidejoin_pack_{SIDES[side]}"  # what DataFrame.explain() shows
     return pack

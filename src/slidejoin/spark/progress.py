@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from pyspark.sql.streaming.listener import (
@@ -20,6 +21,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+
+from slidejoin.spark.columns import PLAIN
 
 if TYPE_CHECKING:
     from slidejoin.spark.cache import Replica
@@ -54,6 +57,8 @@ KIND = StructType(
         StructField("held_by", StringType()),
     ]
 )
+
+ARROW = pa.struct([(field.name, PLAIN[type(field.dataType)]) for field in KIND.fields])
 
 
 def report(

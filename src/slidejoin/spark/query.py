@@ -1,7 +1,7 @@
 """What one join on Spark was asked for, as text that tasks can read.
 
-Design      the driver checks everything once and writes it down as JSON; packers, workers and unpackers read
-            it back and keep what follows from it (bound condition, time scale, router) for the life of their
+Design      the driver checks everything once and writes it down as JSON; packers and workers read it
+            back and keep what follows from it (bound condition, time scale, router) for the life of their
             process. The same text, less what may change freely, is the fingerprint in the state: a
             checkpoint of another join is refused by comparing the two, field by field.
 """

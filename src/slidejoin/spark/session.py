@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PARTITIONS = "spark.sql.shuffle.partitions"
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 
 REASONS = {
     PROVIDER: "required: Spark's stateful operator for Python runs on RocksDB only, and it is not the default",
@@ -36,6 +38,14 @@ REASONS = {
     ),
     PARTITIONS: "one task for each core and no more: every partition of the state costs 50 to 100 ms a micro-batch",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "larger batches into the packers: fewer calls for the same rows",
+    "spark.sql.execution.arrow.maxBytesPerBatch": (
+        "the greatest value means no limit beside that of rows; with any other, Spark adds up the size of the whole "
+        "batch at each row: a quarter of its time on the way into the packers"
+    ),
+    UNIX_SOCKETS: (
+        "on loopback TCP the start of every Python task waits 40 ms for a delayed acknowledgement; left out where there "
+        "are no such sockets, and for a session elsewhere, as it is set when Spark starts"
+    ),
 }
 
 
@@ -54,7 +64,7 @@ def settings(*, partitions: int | None = None, remote: bool = False) -> dict[str
         # Workers shall run this interpreter, which has slidejoin, and not the first python3 on the PATH. Spark
         # reads that from the environment alone, when the session is made.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return {
+    found = {
         PROVIDER: ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.minDeltasForSnapshot": "50",
@@ -64,7 +74,11 @@ def settings(*, partitions: int | None = None, remote: bool = False) -> dict[str
         ),
         PARTITIONS: str(partitions or cores()),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     }
+    if not remote and hasattr(socket, "AF_UNIX"):
+        found[UNIX_SOCKETS] = "true"
+    return found
 
 
 def require_rocksdb(session: SparkSession) -> None:
