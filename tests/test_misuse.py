@@ -137,3 +137,18 @@ def test_a_condition_with_a_control_character() -> None:
     with pytest.raises(sj.ConditionError, match=r"control character '\\x00' at position 9"):
         sj.Join("l.x < r.x\0", window=sj.Rows(5))
     sj.Join("l.x = 'a\tb'\n\tAND\tr.x < 'ä\u00a0'", window=sj.Rows(5))
+
+
+def test_the_first_push_must_have_the_columns_of_the_condition() -> None:
+    join = sj.Join("l.x < r.x", window=sj.Rows(5))
+    with pytest.raises(sj.ConditionError, match=r"l\.x at position 0, which the left stream lacks"):
+        join.push(left={"y": [1]})
+    join.push(left={"x": [1]})
+    assert join.push(right={"x": [2]}).num_rows == 1
+
+
+def test_a_date_against_a_number_is_not_told_to_cast() -> None:
+    join = sj.Join("l.d = r.x", window=sj.Rows(5))
+    join.push(left={"d": pa.array([0], pa.date32())})
+    with pytest.raises(sj.ConditionError, match="DATE '2026-01-31'"):
+        join.push(right={"x": [1]})

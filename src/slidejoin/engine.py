@@ -220,6 +220,7 @@ class Engine:
                 same_schema(known, batch, side)
                 continue
             self._columns_exist(batch.schema, side)
+            self.condition.require(side, held_schema(batch.schema))
             schemas[side] = batch.schema
             new = True
         if not new:

@@ -59,6 +59,13 @@ def test_equal_times_in_many_tasks(spark: SparkSession) -> None:
         assert frame.select("a", "b").distinct().count() == frame.count() == pairs
 
 
+def test_names_that_spark_takes_for_syntax(spark: SparkSession) -> None:
+    frame = spark.range(5).selectExpr("id", "id * 2 AS `a.b`", "id AS `c``d`")
+    found = join(frame, frame, on='l."a.b" = r."c`d"', window=sj.Time(9, on="id"), suffixes=(".l", ""))
+    assert found.columns == ["id.l", "a.b.l", "c`d.l", "id", "a.b", "c`d"]
+    assert sorted(row["id.l"] * 10 + row["id"] for row in found.collect()) == [0, 12, 24]
+
+
 def test_a_frame_with_itself(spark: SparkSession) -> None:
     frame = spark.range(50).selectExpr("id", "id * 7 % 50 AS x", "timestamp_seconds(id) AS ts")
     joined = join(frame, frame, on="l.x < r.x AND l.id <> r.id", window=sj.Time("3 seconds", on="ts"))

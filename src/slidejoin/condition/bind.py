@@ -364,6 +364,8 @@ class Binder:
         if a.type.kind == b.type.kind and a.type.kind in ("string", "binary"):
             return typed.compare(operator, a, b, "bytes")
         hint = f"cast one side, for example CAST({a.text} AS {_CAST_HINT.get(b.type.kind, 'VARCHAR')})"
+        if kinds & _TEMPORAL and kinds & NUMERIC:
+            hint = "write a date or a time, for example DATE '2026-01-31', or push both as numbers"
         if "duration" in kinds and kinds & NUMERIC:
             hint = "write an INTERVAL, for example INTERVAL '5 minutes'"
         if "other" in kinds:

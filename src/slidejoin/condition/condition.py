@@ -29,6 +29,14 @@ class Condition:
             if isinstance(node, algebra.Column) and node.side == side
         )
 
+    def require(self, side: int, schema: pa.Schema) -> None:
+        """ConditionError if a side lacks a column of the condition; the other side need not be known yet."""
+        nothing = pa.schema([])
+        binder = Binder(self.aliases, (schema, nothing) if side == 0 else (nothing, schema))
+        for node in algebra.walk(self.tree):
+            if isinstance(node, algebra.Column) and node.side == side:
+                binder.bind(node)
+
     def bind(self, left: pa.Schema, right: pa.Schema) -> BoundCondition:
         """Give the columns their types; ConditionError for unknown columns or types SQL would not compare."""
         binder = Binder(self.aliases, (left, right))

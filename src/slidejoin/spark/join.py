@@ -83,9 +83,8 @@ def join(
     if left.isStreaming:
         require_rocksdb(session)
     text, tasks = query.text(), shuffle_partitions(session)
-    packed = left.mapInArrow(packer(text, 0, tasks), PACKED).unionByName(
-        right.mapInArrow(packer(text, 1, tasks), PACKED)
-    )
+    packed = plainly_named(left).mapInArrow(packer(text, 0, tasks), PACKED)
+    packed = packed.unionByName(plainly_named(right).mapInArrow(packer(text, 1, tasks), PACKED))
     extra = [StructField(LATE, BooleanType(), nullable=False)] if query.keeps_late else []
     names = query.result if not extra else query.result.remove(len(query.result) - 1)
     schema = result_schema((left.schema, right.schema), names, extra)
@@ -104,6 +103,13 @@ def join(
         )
     )
     return observed(joined, name).select(F.inline(ROWS))
+
+
+def plainly_named(frame: DataFrame) -> DataFrame:
+    """The frame with names that ``mapInArrow`` finds: it takes a dot or a backtick in a name for syntax."""
+    if not any(sign in name for name in frame.columns for sign in ".`"):
+        return frame
+    return frame.toDF(*(f"column_{number}" for number in range(len(frame.columns))))
 
 
 def explain(

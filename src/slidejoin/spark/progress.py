@@ -120,7 +120,9 @@ def counters(progress: Any, name: str = "slidejoin") -> dict[str, Any]:
 
     A micro-batch without rows has nothing to count: its counters are None.
     """
-    metrics = progress["observedMetrics"] if isinstance(progress, dict) else progress.observedMetrics
+    if progress is None:  # no micro-batch has ended yet
+        return {}
+    metrics = progress.get("observedMetrics", {}) if isinstance(progress, dict) else progress.observedMetrics
     found = _named(metrics.get(name))
     return found and found | _named(metrics.get(name + PACKING))
 
