@@ -110,13 +110,13 @@ def workers(sections: Report) -> str:
         return "Not measured yet."
     detail = sections["model"]["detail"]
     checks = "; ".join(
-        f"{routing}: {amount(found['predicted'])} rows/s predicted, {amount(found['measured'])} measured"
+        f"{routing}: {found['predicted']:.2f} µs a row predicted, {found['measured']:.2f} measured"
         for routing, found in detail["checks"].items()
     )
     return (
         "![Throughput, network and memory against workers, for each routing](img/spark_workers.png)\n\n"
-        f"A row costs {detail['a_us']:.2f} µs once and {detail['b_us']:.2f} µs for each worker that it is sent to. On two "
-        f"workers: {checks}. By `split`, doubling the workers gives less than a quarter more from about "
+        f"A row costs {detail['a_us']:.2f} µs of CPU time once and {detail['b_us']:.2f} µs for each worker that it is sent "
+        f"to. On two workers: {checks}. By `split`, doubling the workers gives less than a quarter more from about "
         f"{detail['stops_paying']:.0f} workers on."
     )
 

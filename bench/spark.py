@@ -217,7 +217,7 @@ def model(say: Say, sizes: Sizes) -> Section:
                     "run",
                     kind=kind,
                     window=sizes.window,
-                    sizes=sizes.filling + [sizes.large] * 6,
+                    sizes=sizes.filling + [sizes.large] * 16,
                     routing=routing,
                 )
                 runs.append({"cores": cores, **run})

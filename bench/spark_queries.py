@@ -12,10 +12,14 @@ import math
 import os
 import shutil
 import tempfile
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, sleep, time
 from typing import Any
 
+import numpy as np
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
@@ -96,9 +100,10 @@ class Spark:
         writer = joined.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
         began = perf_counter()
         query = writer.trigger(availableNow=True).start()
-        given_up = not ended(query, limit)
+        looks: list[tuple[float, float]] = []
+        given_up = not ended(query, limit, looks)
         seconds = perf_counter() - began
-        batches = [batch_of(progress) for progress in query.recentProgress if progress.numInputRows]
+        batches = [batch_of(progress, looks) for progress in query.recentProgress if progress.numInputRows]
         shutil.rmtree(folder)
         return {
             "kind": kind, "window": window, "rate": rate, "join": join, "routing": routing, "condition": condition,
@@ -146,11 +151,13 @@ def with_buckets(left: DataFrame, right: DataFrame, condition: str, window: int)
     )  # fmt: skip
 
 
-def ended(query: Any, limit: float | None) -> bool:
-    """Wait for the end of a query; False if it was given up."""
+def ended(query: Any, limit: float | None, looks: list[tuple[float, float]]) -> bool:
+    """Wait for the end of a query; False if it was given up. ``looks`` gets times and the CPU seconds until then."""
     deadline = perf_counter() + (limit or math.inf)
+    looks.append((time(), cpu_seconds()))
     while query.isActive and perf_counter() < deadline:
         sleep(POLL)
+        looks.append((time(), cpu_seconds()))
     if not query.isActive:
         query.awaitTermination()  # raises what went wrong
         return True
@@ -158,8 +165,22 @@ def ended(query: Any, limit: float | None) -> bool:
     return False
 
 
-def batch_of(progress: Any) -> dict[str, Any]:
-    """What is kept of a micro-batch."""
+def cpu_seconds() -> float:
+    """CPU time so far of this process, its JVM and the Python workers."""
+    used = 0.0
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # a worker that has just ended: its parent has its time
+            taken = process.cpu_times()
+            used += taken.user + taken.system + taken.children_user + taken.children_system
+    return used
+
+
+def batch_of(progress: Any, looks: list[tuple[float, float]]) -> dict[str, Any]:
+    """What is kept of a micro-batch; its CPU time is between two looks, so it is good for several together."""
+    begin = datetime.fromisoformat(progress.timestamp).timestamp()
+    times, used = zip(*looks, strict=True)
+    cpu = np.interp([begin, begin + progress.durationMs["triggerExecution"] / 1000], times, used)
     found = progress.observedMetrics.get("found")
     took = dict(progress.durationMs)
     kept = ("pack_ms", "join_ms", "state_ms", "matches", "state_rows", "state_bytes", "cache_hits", "catch_up_reads",
@@ -168,6 +189,7 @@ def batch_of(progress: Any) -> dict[str, Any]:
     return {
         "rows": progress.numInputRows,
         "ms": took["triggerExecution"],
+        "cpu_ms": 1000 * float(cpu[1] - cpu[0]),
         "phases": took,
         **{name: mine[name] for name in kept if name in mine},
         **({} if found is None else {"pairs": found["pairs"], "print": found["print"]}),
