@@ -6,24 +6,18 @@ minute, on smaller sizes; ``--only band`` measures one section. Both write files
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from bench import report
+from bench import program
 from bench.queries import Query
 from bench.report import Figure, Section, middle
-from bench.stage import Stage, StageError, alone
-from bench.workloads import SEED
+from bench.stage import Stage, alone
 
 Say = Callable[[str], None]
 OURS, PEERS = "bench.several_contenders:Ours", "bench.several_contenders"
@@ -414,44 +408,10 @@ SECTIONS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.several", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="smaller sizes and fewer rounds: about half a minute"
-    )
-    parser.add_argument(
-        "--only", choices=SECTIONS, action="append", help="only this section (may be repeated)"
-    )
-    asked = parser.parse_args(arguments)
-    chosen = [name for name in SECTIONS if not asked.only or name in asked.only]
-    console = Console()
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    measured = report.commit()
-    report.say_where(console, load)
-    start = perf_counter()
-    sections = {}
-    with console.status("starting") as status:
-        for name in chosen:
-            sections[name] = SECTIONS[name](status.update, quick=asked.quick)
-            took = perf_counter() - start
-            console.print(report.table(sections[name].figures, f"{name} ({took:.0f} s so far)"))
-    parts_of_name = ["several", *(asked.only or []), *(["quick"] if asked.quick else [])]
-    path = report.write(
-        "-".join(parts_of_name), sections, seed=SEED, quick=asked.quick, seconds=perf_counter() - start, load=load,
-        measured=measured,
-    )  # fmt: skip
-    goals = [figure for section in sections.values() for figure in section.figures if figure.goal is not None]
-    met = sum(bool(figure.met) for figure in goals)
-    console.print(
-        f"{met} of {len(goals)} goals met in {perf_counter() - start:.0f} s; written to {path.name}"
+    program.run(
+        "several", __doc__, SECTIONS, "smaller sizes and fewer rounds: about half a minute", arguments
     )
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("interrupted; nothing was written")
-    except StageError as error:
-        sys.exit(str(error))
+    program.or_say_why(main)

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin import kernels
-from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, Steps
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
+from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
 from slidejoin.index.sort_tree import at_least_two, by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
@@ -249,7 +249,7 @@ def fill(
     fill_cells(cells, firsts, seconds, others, ids, *out)
 
 
-class CellRuns(InTurn):
+class CellRuns(OverRuns[CellRun]):
     name: ClassVar[str] = "cell_runs"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = True
@@ -330,23 +330,8 @@ class CellRuns(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._runs.keep(lambda run: run.without(first, shift))
 
-    def merge(self, crew: Crew = ALONE) -> None:
-        del crew  # merging goes from cell to cell
-        self._runs.merge()
-
     def successor(self) -> CellRuns:
         return type(self)(self)
-
-    def check(self) -> None:
-        self._runs.check()
-
-    @property
-    def entries(self) -> int:
-        return self._runs.entries
-
-    @property
-    def nbytes(self) -> int:
-        return self._runs.nbytes
 
 
 def quantiles(keys: Int64s, cells: int) -> Int64s:

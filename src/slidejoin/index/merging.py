@@ -19,7 +19,8 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from slidejoin.index.protocol import Int32s
+from slidejoin.index.protocol import Int32s, InTurn
+from slidejoin.pools import ALONE, Crew
 
 GROWTH = 4  # as in runs.py
 AT_ONCE = 1 << 13  # rows of a merge that is over in a fraction of a millisecond
@@ -169,3 +170,24 @@ def finished(steps: Steps[Made]) -> Made:
         except StopIteration as done:
             made: Made = done.value
             return made
+
+
+class OverRuns(InTurn, Generic[AnyRun]):
+    """An index of such runs, apart from how it arranges and answers."""
+
+    _runs: Merging[AnyRun]
+
+    def merge(self, crew: Crew = ALONE) -> None:
+        del crew  # what is left of it is done in steps
+        self._runs.merge()
+
+    def check(self) -> None:
+        self._runs.check()
+
+    @property
+    def entries(self) -> int:
+        return self._runs.entries
+
+    @property
+    def nbytes(self) -> int:
+        return self._runs.nbytes

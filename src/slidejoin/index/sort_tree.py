@@ -23,8 +23,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from slidejoin import kernels
-from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, Steps, finished
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
+from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps, finished
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import (
     ALL,
@@ -337,7 +337,7 @@ def grown(firsts: Int64s, seconds: Int64s, tree: Tree, positions: Int32s, furthe
     return TreeRun(firsts, seconds, tree, further)
 
 
-class SortTree(InTurn):
+class SortTree(OverRuns[TreeRun]):
     name: ClassVar[str] = "sort_tree"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = True
@@ -379,23 +379,8 @@ class SortTree(InTurn):
     def drop_below(self, first: int, shift: int = 0) -> None:
         self._runs.keep(lambda run: run.without(first, shift))
 
-    def merge(self, crew: Crew = ALONE) -> None:
-        del crew  # levels are passes over the whole run
-        self._runs.merge()
-
     def successor(self) -> SortTree:
         return type(self)(self)
-
-    def check(self) -> None:
-        self._runs.check()
-
-    @property
-    def entries(self) -> int:
-        return self._runs.entries
-
-    @property
-    def nbytes(self) -> int:
-        return self._runs.nbytes
 
 
 def at_least_two(keys: Int64s) -> Int64s:

@@ -46,7 +46,7 @@ class Numbers(NamedTuple):
         return self.values
 
 
-def alike(value: int, rows: int) -> Int64s:
+def repeated(value: int, rows: int) -> Int64s:
     """The same number for every row, held once."""
     return np.ndarray((rows,), dtype=np.int64, buffer=np.array([value], dtype=np.int64), strides=(0,))
 
@@ -73,7 +73,7 @@ class Reach(NamedTuple):
     @staticmethod
     def same(low: int, high: int, rows: int) -> Reach:
         """All rows may join the same."""
-        return Reach(alike(low, rows), alike(high, rows), low, low, high, high)
+        return Reach(repeated(low, rows), repeated(high, rows), low, low, high, high)
 
     @property
     def alike(self) -> bool:

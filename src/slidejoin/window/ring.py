@@ -2,9 +2,9 @@
 
 Design      rows enter the newest subwindow; when it is long enough it is completed and the next one begun.
             Rows leave by position: they are counted as gone at once, and a subwindow whose rows are all gone
-            is dropped whole; one whose rows are half gone, and not few, is replaced by a copy of the rest. Two subwindows to a
-            window are enough: every run that is probed costs, and no more than a quarter of a window waits
-            to be dropped.
+            is dropped whole; one whose rows are half gone, and not few, is replaced by a copy of the rest. Two
+            subwindows to a window are enough: every run that is probed costs, and no more than a quarter of a
+            window waits to be dropped.
 Invariants  only the last subwindow is incomplete; no subwindow is empty or all gone.
 """
 
@@ -24,7 +24,7 @@ SUBWINDOWS = 2  # to a window
 SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
 )
-WORTHWHILE = 6  # a copy of the rest pays if this part of the window's rows is gone from a subwindow
+WORTHWHILE = 6  # a copy of the rest pays if a sixth of the window's number of rows is gone from a subwindow
 HEAVY = 4 << 20  # bytes: a window of few but large rows follows their number closer than SMALLEST would
 
 
