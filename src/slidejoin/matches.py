@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.pairs import Chunk
+from slidejoin.pairs import SHARE, Chunk, Sharing
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
 
 BATCH_ROWS = 65_536  # the most rows of a record batch that is handed out
-PARALLEL = 1 << 15  # pairs from which a second thread pays
 
 
 class Output:
@@ -113,15 +110,13 @@ class Matches:
     def indices(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """``(left_seq, right_seq)``: 0-based row numbers of each stream, -1 for an absent side."""
         left, right = np.empty(self.num_rows, dtype=np.int64), np.empty(self.num_rows, dtype=np.int64)
-        ends = accumulate(part.pairs for part in self._parts)
-        # Everything is laid out before the threads start: the less Python between two kernels, the less they
-        # wait for each other.
-        writes = [
-            part.write_numbers(left[end - part.pairs : end], right[end - part.pairs : end])
-            for part, end in zip(self._parts, ends, strict=True)
-        ]
-        shares = self._crew.threads if self.num_rows >= PARALLEL else 1
-        self._crew.each([partial(_all, writes[share::shares]) for share in range(shares)])
+        sharing = Sharing(self._crew) if self._crew.pieces(self.num_rows, SHARE) > 1 else None
+        end = 0
+        for part in self._parts:
+            begin, end = end, end + part.pairs
+            part.write_numbers(left[begin:end], right[begin:end], sharing)
+        if sharing is not None:
+            self._crew.share(sharing.chores)
         return left, right
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -130,8 +125,3 @@ class Matches:
 
     def __repr__(self) -> str:
         return f"<Matches: {self.num_rows:,} rows of {', '.join(self.schema.names)}>"
-
-
-def _all(writes: Sequence[Callable[[], None]]) -> None:
-    for write in writes:
-        write()

@@ -10,8 +10,7 @@ Order       ``ordered`` arranges the segments of one step by the arrival of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,9 @@ import pyarrow as pa
 
 from slidejoin.condition import Predicate
 from slidejoin.index import Ranges
+from slidejoin.kernels.chores import Chores, write_check, write_expand
 from slidejoin.kernels.expand import expand, expand_numbers, expand_visible
+from slidejoin.pools import Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s, Source
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.window.subwindow import Subwindow
@@ -28,6 +29,7 @@ CANDIDATES = 1 << 18  # candidate pairs checked at a time: a few MB of gathered 
 SURVIVORS = (
     1 << 25
 )  # surviving pairs of one segment kept in memory (8 bytes each) before they are only counted
+SHARE = 8192  # pairs that are worth another thread
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -79,6 +81,18 @@ class Check(NamedTuple):
     predicate: Predicate | None
 
 
+class Sharing:
+    """Work on pairs that the threads of a crew are going to share."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.chores = Chores()
+
+    def room(self, pairs: int) -> Int64s:
+        """Room for the chores of so many pairs."""
+        return self.chores.room(self.crew.pieces(pairs, SHARE))
+
+
 class Segment(NamedTuple):
     """Pairs of one arriving batch with one subwindow."""
 
@@ -102,17 +116,28 @@ class Segment(NamedTuple):
             )
             yield rows, ids
 
-    def write_numbers(self, left: Int64s, right: Int64s) -> Callable[[], None]:
-        """How to fill in the row numbers of all pairs; the arrays are as long as there are pairs."""
+    def write_numbers(self, left: Int64s, right: Int64s, sharing: Sharing | None) -> None:
+        """Fill in the row numbers of all pairs, or leave it to be shared; the arrays are as long as there are pairs."""
         probing, stored = (left, right) if self.probing.side == 0 else (right, left)
         if self.check is not None:
-            return partial(self._write_checked, probing, stored)
+            self._write_checked(probing, stored)
+            return
         ranges, numbers, column = self.ranges, self.probing.seqs, self.stored.seqs
-        return partial(
-            expand_numbers, ranges.rows, ranges.starts, ranges.ends, ranges.ids,
-            NONE if numbers.values is None else numbers.values, numbers.first,
-            column.values, column.first, probing, stored,
-        )  # fmt: skip
+        of_rows, of_ids = NONE if numbers.values is None else numbers.values, column.values
+        if sharing is None:
+            expand_numbers(*ranges[:4], of_rows, numbers.first, of_ids, column.first, probing, stored)
+            return
+        write_expand(
+            sharing.room(self.pairs),
+            *ranges[:4],
+            of_rows,
+            numbers.first,
+            of_ids,
+            column.first,
+            probing,
+            stored,
+        )
+        sharing.chores.hold(of_rows, of_ids)
 
     def _write_checked(self, probing: Int64s, stored: Int64s) -> None:
         at = 0
@@ -139,15 +164,12 @@ class Singles(NamedTuple):
     def pairs(self) -> int:
         return len(self.ids)
 
-    def write_numbers(self, left: Int64s, right: Int64s) -> Callable[[], None]:
-        """How to fill in the row numbers."""
-
-        def write() -> None:
-            mine, other = (left, right) if self.side == 0 else (right, left)
-            mine[:] = self.source.seqs_of(self.ids)
-            other.fill(-1)
-
-        return write
+    def write_numbers(self, left: Int64s, right: Int64s, sharing: Sharing | None) -> None:
+        """Fill in the row numbers."""
+        del sharing  # there is nothing to share
+        mine, other = (left, right) if self.side == 0 else (right, left)
+        mine[:] = self.source.seqs_of(self.ids)
+        other.fill(-1)
 
     def chunks(self, limit: int) -> Iterator[Chunk]:
         for at in range(0, len(self.ids), limit):
@@ -203,12 +225,34 @@ def holds(predicate: Predicate, probing: Arrivals, rows: Int32s, stored: Source,
     return predicate.mask(left, right)
 
 
+def visible(ranges: Ranges, probing: Arrivals, stored: Subwindow, crew: Crew) -> tuple[Int32s, Int32s]:
+    """The pairs inside the window; threads of the crew look at some of the ranges each."""
+    pieces = crew.pieces(ranges.pairs, SHARE)
+    if pieces == 1:
+        return next(candidates(ranges, probing, stored, Check(window=True, predicate=None)))
+    out, kept = np.empty((2, ranges.pairs), dtype=np.int32), np.empty((pieces, 2), dtype=np.int64)
+    positions = stored.positions
+    chores = Chores()
+    write_check(
+        chores.room(pieces),
+        *ranges[:4],
+        positions.values,
+        positions.first,
+        *probing.reach.bounds,
+        *out,
+        kept.ravel(),
+    )
+    crew.share(chores)
+    taken = [slice(begin, begin + count) for begin, count in kept.tolist()]
+    return np.concatenate([out[0, some] for some in taken]), np.concatenate([out[1, some] for some in taken])
+
+
 def survivors(
-    ranges: Ranges, probing: Arrivals, stored: Subwindow, check: Check, *, keep_all: bool
+    ranges: Ranges, probing: Arrivals, stored: Subwindow, check: Check, crew: Crew, *, keep_all: bool
 ) -> Segment | None:
     """The segment of the candidates that pass; None if none does."""
     if check.predicate is None and ranges.pairs <= CANDIDATES:
-        [(row, one)] = candidates(ranges, probing, stored, check)
+        row, one = visible(ranges, probing, stored, crew)
         return Segment(probing, stored, listed(row, one), len(row)) if len(row) else None
     rows: list[Int32s] = []
     ids: list[Int32s] = []
@@ -243,11 +287,9 @@ class Ordered(NamedTuple):
     def pairs(self) -> int:
         return sum(segment.pairs for segment in self.segments)
 
-    def write_numbers(self, left: Int64s, right: Int64s) -> Callable[[], None]:
-        """How to fill in the row numbers of all pairs, in order."""
-        return partial(self._write, left, right)
-
-    def _write(self, left: Int64s, right: Int64s) -> None:
+    def write_numbers(self, left: Int64s, right: Int64s, sharing: Sharing | None) -> None:
+        """Fill in the row numbers of all pairs, in order."""
+        del sharing  # the order is made of all of them at once
         at = 0
         for chunk in self.chunks(CANDIDATES):
             assert chunk.left is not None

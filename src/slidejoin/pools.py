@@ -1,7 +1,9 @@
 """Threads that share the work of a join; one pool per number of threads serves all joins of a process.
 
-Kernels run without the interpreter, so threads are enough. A helper that has just worked, or was told that work
-is coming, watches for it instead of sleeping: see kernels/waiting.py.
+Kernels run without the interpreter, so threads are enough. There are two ways to share: tasks of Python, and
+chores, which need no interpreter at all (kernels/chores.py). A helper that has just worked, or was told that work is
+coming, watches for it instead of sleeping: waking an idle core takes a tenth of a millisecond or several, as long as
+probing a few thousand rows.
 """
 
 from __future__ import annotations
@@ -11,16 +13,29 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Generic, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slidejoin.kernels.waiting import changes
+from slidejoin.kernels import config
+from slidejoin.kernels.chores import (
+    AWAKE,
+    BOARD,
+    MOST_ASIDE,
+    Chores,
+    finish_aside,
+    is_done,
+    put_aside,
+    serve,
+    share,
+)
 
 Answer = TypeVar("Answer")
 
-LOOKS = 1_000_000  # how often a helper looks for work before it sleeps: about a millisecond
+LOOKS = 100_000  # how often a helper looks for work before it sleeps: a millisecond or two
+PIECES = 2  # of shared work to a thread
 
 
 def cores() -> int:
@@ -34,10 +49,29 @@ class Crew:
     def __init__(self, threads: int) -> None:
         self.threads = threads
 
+    def pieces(self, amount: int, worthwhile: int) -> int:
+        """In how many pieces to cut work: more than threads, as one of them may come later than the others."""
+        return min(PIECES * self.threads, max(1, amount // worthwhile)) if self.threads > 1 else 1
+
     def wake(self) -> None:
         """Work is coming in a moment."""
-        for _ in range(self.threads - 1):
-            self._helpers.post(_nothing)
+        if self.threads > 1:
+            self._helpers.wake()
+
+    def share(self, chores: Chores) -> None:
+        """Do chores that are independent of each other, with the threads that are awake."""
+        if self.threads == 1 or len(chores) < 2 or config.DISABLE_JIT:
+            chores.perform()
+        else:
+            self._helpers.share(chores)
+
+    def aside(self, chores: Chores) -> Aside | None:
+        """Have chores done in order by another thread while the caller goes on; None if they are done already."""
+        few = 0 < len(chores) <= MOST_ASIDE
+        if self.threads == 1 or not few or config.DISABLE_JIT or not self._helpers.awake:
+            chores.perform()
+            return None
+        return self._helpers.aside(chores)
 
     def each(self, tasks: Sequence[Callable[[], Answer]]) -> list[Answer]:
         """Do all tasks, whoever is free the next; the answers in the order of the tasks.
@@ -107,18 +141,86 @@ class _Shared(Generic[Answer]):
         return cast(list[Answer], self._answers)
 
 
+class Aside:
+    """Chores that another thread may be doing; what they write is not to be read before ``settle()``."""
+
+    def __init__(self, helpers: _Helpers, chores: Chores) -> None:
+        self._helpers = helpers
+        self._chores = chores  # holds the arrays
+        self._pid = os.getpid()
+        self._number = -1
+
+    def begin(self) -> None:
+        """From here on the arrays are written, so somebody must be holding this."""
+        self._number = put_aside(self._helpers.board, self._chores.table)
+
+    @property
+    def done(self) -> bool:
+        """Whether the board is free of them."""
+        return bool(is_done(self._helpers.board, self._number))
+
+    def settle(self) -> None:
+        """Help until they are done."""
+        if os.getpid() != self._pid:
+            # The thread that had begun is not there after a fork; beginning anew does no harm.
+            self._chores.perform()
+        elif self._helpers.is_aside(self):
+            finish_aside(self._helpers.board, self._number)
+            self._helpers.forget(self)
+
+
 class _Helpers:
-    """Threads that do what is posted."""
+    """Threads that do what is posted or put up on their board."""
 
     def __init__(self, threads: int) -> None:
+        self._watching = min(threads, cores() - 1)  # more would only take the cores from those that work
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._posted = np.zeros(1, dtype=np.int64)
+        self.board: NDArray[np.int64] = np.zeros(BOARD, dtype=np.int64)
+        self._sharing = Lock()
+        self._putting_aside = Lock()
+        self._aside: Aside | None = None  # held until it is done, whatever becomes of the join that it is of
         for number in range(threads):
             Thread(target=self._serve, name=f"slidejoin-{number}", daemon=True).start()
+
+    @property
+    def awake(self) -> bool:
+        """Whether the board is being watched."""
+        return bool(self.board[AWAKE] >= self._watching > 0)
+
+    def wake(self) -> None:
+        for _ in range(self._watching - int(self.board[AWAKE])):
+            self.post(_nothing)
 
     def post(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
         self._posted[0] += 1
+
+    def share(self, chores: Chores) -> None:
+        if not self._sharing.acquire(blocking=False):
+            chores.perform()  # another join has the board
+            return
+        try:
+            share(self.board, chores.table)
+        finally:
+            self._sharing.release()
+
+    def aside(self, chores: Chores) -> Aside | None:
+        with self._putting_aside:
+            if self._aside is None or self._aside.done:
+                self._aside = Aside(self, chores)
+                self._aside.begin()
+                return self._aside
+        chores.perform()  # they are busy with something else
+        return None
+
+    def is_aside(self, aside: Aside) -> bool:
+        return self._aside is aside
+
+    def forget(self, aside: Aside) -> None:
+        with self._putting_aside:
+            if self._aside is aside:
+                self._aside = None
 
     def _serve(self) -> None:
         while True:
@@ -126,8 +228,10 @@ class _Helpers:
             try:
                 job = self._jobs.get_nowait()
             except Empty:
-                if changes(self._posted, seen, LOOKS):
-                    continue
+                if self.board[AWAKE] < self._watching:
+                    serve(self.board, self._posted, seen, LOOKS)
+                    if self._posted[0] != seen:
+                        continue
                 job = self._jobs.get()
             job()
 

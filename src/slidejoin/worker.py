@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.condition import BoundCondition
+from slidejoin.condition.types import I64_MAX, I64_MIN
 from slidejoin.index import Entries, Index, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
@@ -110,20 +111,23 @@ class Worker:
         assert ring is not None
         return Home(*ring.append(arrivals, lambda new: self._begin(new, arrivals.side)))
 
-    def prepare(self, arrivals: Arrivals) -> Ready:
+    def prepare(self, arrivals: Arrivals, crew: Crew = ALONE) -> Ready:
         """Sort rows for the indexes of both sides; nothing that others change is read, so it may be done ahead."""
-        theirs = self.access[1 - arrivals.side]
-        own = self._own(arrivals)
-        asked = tuple(
-            {access.index: arranged(access, arrivals, own[number].ids if number < len(own) else None)}
-            for number, access in enumerate(theirs or ())
-        )
-        return Ready(arrivals, (self.access[0], self.access[1]), own, asked)
+        mine, theirs = self.access[arrivals.side] or (), self.access[1 - arrivals.side] or ()
+        own = self._own(arrivals, crew)
+        asked = []
+        for number, access in enumerate(theirs):
+            held = own[number] if number < len(own) else None
+            probes = None if held is None else around(access, mine[number], held)
+            if probes is None:
+                probes = arranged(access, arrivals, None if held is None else held.ids)
+            asked.append({access.index: probes})
+        return Ready(arrivals, (self.access[0], self.access[1]), own, tuple(asked))
 
-    def _own(self, arrivals: Arrivals) -> tuple[Entries, ...]:
+    def _own(self, arrivals: Arrivals, crew: Crew = ALONE) -> tuple[Entries, ...]:
         """What the indexes of the rows' own side are going to hold of them."""
         return tuple(
-            access.index.arrange_entries(*entries(access, arrivals.batch))
+            access.index.arrange_entries(*entries(access, arrivals.batch), crew)
             for access in self.access[arrivals.side] or ()
         )
 
@@ -187,15 +191,16 @@ class Worker:
 
     def join(self, group: Sequence[Arrivals], step: Step) -> None:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
-        placed = self.place([self.prepare(arrivals) for arrivals in group])
+        placed = self.place([self.prepare(arrivals, self.crew) for arrivals in group])
         if len(placed) == 1:
-            # Rows that come alone meet the other side only, so their own indexes can be filled meanwhile.
+            # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
             tasks = self.probing(placed[0])
             if self.crew.threads == 1 or len(tasks) < 2:
-                self.fill(placed[0])
+                found = [self._gathered(tasks)]
+                self.fill(placed[0], self.crew)
             else:
                 tasks.insert(0, partial(self._fill_meanwhile, placed[0]))
-            found = [self._gathered(tasks)]
+                found = [self._gathered(tasks)]
         else:
             for one in placed:
                 self.fill(one, self.crew)
@@ -232,8 +237,9 @@ class Worker:
     def probing(self, placed: Placed, among: Callable[[Subwindow], bool] | None = None) -> list[Task]:
         """Tasks that find the pairs of arriving rows with the other side's window.
 
-        The probes are cut where they are sorted by key, not by row: then each thread reads its own part of every
-        run. ``among`` picks subwindows instead; then the probes of a branch stay whole.
+        Where the index does not share the work of a task, the probes are cut, by key if they are sorted so: then each
+        thread reads its own part of the index. ``among`` picks subwindows instead; then the probes of a branch
+        stay whole.
         """
         ready = placed.ready
         arrivals, stored = ready.arrivals, 1 - ready.arrivals.side
@@ -251,12 +257,16 @@ class Worker:
                 of_kind = access if kind is access.index else replace(access, index=kind)
                 probes = self._asked(ready, number, of_kind)
                 if len(probes):
+                    crew = ALONE
                     if among is not None:
                         pieces = [probes.twin()]  # others may be asking the same of their subwindows
+                    elif self.crew.threads == 1 or kind.shares:
+                        pieces, crew = [probes], self.crew
                     else:
-                        pieces = [probes] if self.crew.threads == 1 else probes.pieces(SHARE)
+                        pieces = probes.pieces(SHARE)
                     tasks += [
-                        partial(self._answers, alike, number, of_kind, piece, arrivals) for piece in pieces
+                        partial(self._answers, alike, number, of_kind, piece, arrivals, crew)
+                        for piece in pieces
                     ]
         return tasks
 
@@ -273,7 +283,13 @@ class Worker:
         return probes
 
     def _answers(
-        self, near: list[Subwindow], number: int, access: Access, probes: Probes, arrivals: Arrivals
+        self,
+        near: list[Subwindow],
+        number: int,
+        access: Access,
+        probes: Probes,
+        arrivals: Arrivals,
+        crew: Crew,
     ) -> list[Segment]:
         """The subwindows' answers, as pairs that are known to match.
 
@@ -282,7 +298,7 @@ class Worker:
         """
         segments: list[Segment] = []
         partly = [not covers(arrivals.reach, sub) for sub in near]  # asked first: another thread may compact
-        found = access.index.probe_all([sub.indexes[number] for sub in near], probes)
+        found = access.index.probe_all([sub.indexes[number] for sub in near], probes, crew)
         for subwindow, to_check, answers in zip(near, partly, found, strict=True):
             window, ranges = to_check, answers
             if window and access.index.by_arrival and subwindow.ascending:
@@ -291,17 +307,22 @@ class Worker:
                 subwindow.compact()
                 if covers(arrivals.reach, subwindow):
                     window, ranges = False, subwindow.indexes[number].probe(probes)
-            segments += self._checked(ranges, subwindow, Check(window, access.verify), arrivals)
+            segments += self._checked(ranges, subwindow, Check(window, access.verify), arrivals, crew)
         return segments
 
     def _checked(
-        self, answers: Sequence[Ranges], subwindow: Subwindow, check: Check, arrivals: Arrivals
+        self,
+        answers: Sequence[Ranges],
+        subwindow: Subwindow,
+        check: Check,
+        arrivals: Arrivals,
+        crew: Crew,
     ) -> list[Segment]:
         if not check.window and check.predicate is None:
             return [Segment(arrivals, subwindow, ranges, ranges.pairs) for ranges in answers if ranges.pairs]
         keep_all = self.order != "none"
         kept = [
-            survivors(ranges, arrivals, subwindow, check, keep_all=keep_all)
+            survivors(ranges, arrivals, subwindow, check, crew, keep_all=keep_all)
             for ranges in answers
             if ranges.pairs
         ]
@@ -366,7 +387,7 @@ class Worker:
         ring = self.rings[side]
         if ring is None:
             return
-        for subwindow, gone in ring.expire(bound, partial(self._build, side)):
+        for subwindow, gone in ring.expire(bound, partial(self._build, side), self.crew):
             self._pad(side, subwindow, gone, step)
 
     def complete(self, side: int) -> None:
@@ -495,6 +516,25 @@ def arranged(access: Access, arrivals: Arrivals, hint: Int32s | None) -> Probes:
         rows = np.flatnonzero(passing).astype(np.int32) if rows is None else rows[passing]
         lows, highs = lows[passing], highs[passing]
     return access.index.arrange_probes(rows, lows, highs, hint)
+
+
+def around(access: Access, own: Access, held: Entries) -> Probes | None:
+    """The probes made of the rows' own entries, where intervals lie around the rows' own keys.
+
+    Both are of the same rows then: where one expression is NULL, so is the other, and the filters are the branch's.
+    """
+    if access.path is None or own.path is None or own.branch is not access.branch or not len(held.keys):
+        return None
+    ends = access.path.around(own.path) if access.index.by_key and own.index.by_key else None
+    if ends is None:
+        return None
+    below, above = ends
+    if below is None or above is None:
+        return None
+    least, most = int(held.keys[0]), int(held.keys[-1])
+    if least + min(below, above) < I64_MIN or most + max(below, above) > I64_MAX:
+        return None
+    return Probes.around(held.ids, held.keys, below, above)
 
 
 def built(access: Access, subwindow: Subwindow):  # type: ignore[no-untyped-def]

@@ -12,7 +12,7 @@ kernels.ready()
 from slidejoin.kernels.buckets import fill_directory, look_up, mix  # noqa: E402
 from slidejoin.kernels.expand import expand, expand_numbers, expand_visible  # noqa: E402
 from slidejoin.kernels.marks import mark_ids, mark_ranges  # noqa: E402
-from slidejoin.kernels.merge import drop_below, merge_runs, rows_of_first  # noqa: E402
+from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first  # noqa: E402
 from slidejoin.kernels.order import ascends, finish_sort, gather_ascending, sort_order  # noqa: E402
 from slidejoin.kernels.search import find_blocks, find_in_runs, find_ranges  # noqa: E402
 
@@ -128,10 +128,11 @@ def test_gather_ascending() -> None:
 
 def test_drop_below() -> None:
     keys, ids = np.arange(10), np.array([5, 1, 9, 0, 3, 8, 2, 7, 4, 6], dtype=np.int32)
-    out_keys, out_ids = np.empty(10, dtype=np.int64), i32(10)
-    count = drop_below(keys, ids, 5, 1, out_keys, out_ids)
-    assert out_ids[:count].tolist() == [4, 8, 7, 6, 5]
-    assert out_keys[:count].tolist() == [0, 2, 5, 7, 9]
+    count = count_from(ids, 5)
+    out_keys, out_ids = np.full(count + 1, -1), np.full(count + 1, -1, dtype=np.int32)
+    drop_below(keys, ids, 5, 1, out_keys[:count], out_ids[:count])
+    assert out_ids.tolist() == [4, 8, 7, 6, 5, -1], "nothing is written behind the output"
+    assert out_keys.tolist() == [0, 2, 5, 7, 9, -1]
 
 
 @pytest.mark.parametrize(

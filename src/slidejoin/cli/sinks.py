@@ -140,9 +140,8 @@ def open_sink(where: str, asked: FormatName | None, schema: pa.Schema) -> Iterat
             yield writer
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    created = _created(partial, where)
-    try:
-        with created, _written(WRITERS[kind](created, schema)) as writer:
+    try:  # from before it exists: an interruption may come as soon as it does
+        with _created(partial, where) as created, _written(WRITERS[kind](created, schema)) as writer:
             yield writer
         partial.replace(path)
     except BaseException:

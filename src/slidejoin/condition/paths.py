@@ -192,6 +192,23 @@ class AccessPath:
             return merged(lo, hi)
         return _compact(lo, hi)
 
+    def around(self, own: AccessPath) -> tuple[int | None, int | None] | None:
+        """How far below and above the probing row's own key (``own`` is the path it is found by) its interval ends.
+
+        None if that is not the same for every row; an end is None if it is open.
+        """
+        if type(self) is not AccessPath or type(own) is not AccessPath:
+            return None
+        lowest: list[int] = []
+        highest: list[int] = []
+        for tree in self.trees:
+            ends = None if tree.constraint is None else tree.constraint.around(own.trees[0].key)
+            if ends is None:
+                return None
+            lowest += [ends[0]] if ends[0] is not None else []
+            highest += [ends[1]] if ends[1] is not None else []
+        return max(lowest, default=None), min(highest, default=None)
+
     def __repr__(self) -> str:
         return f"AccessPath({self.kind}, {self.bounds_text})"
 

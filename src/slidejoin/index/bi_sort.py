@@ -19,21 +19,84 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges, in_order
+from slidejoin.index.by_key import ByKey
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges
 from slidejoin.index.runs import Runs
-from slidejoin.kernels.order import gather_ascending, sort_order
+from slidejoin.kernels.chores import Chores, add_up, write_collect, write_find, write_sample
 from slidejoin.kernels.search import BLOCK, find_in_runs
 from slidejoin.pools import ALONE, Crew
 
-_scratch = local()
+SHARE = 8192  # probes that are worth another thread
+
+NONE = np.empty(0, dtype=np.int64)
 
 
-def room(columns: int) -> Int32s:
-    """Four int32 rows of at least so many columns, the thread's own: fresh memory costs more than the search."""
-    held: Int32s | None = getattr(_scratch, "room", None)
-    if held is None or held.shape[1] < columns:
-        held = _scratch.room = np.empty((4, columns), dtype=np.int32)
-    return held
+class _Room(local):
+    """The thread's own memory for what is looked for and found: fresh memory costs more than the search."""
+
+    def __init__(self) -> None:
+        self.found = np.empty((4, 0), dtype=np.int32)
+        self.bounds = np.empty((2, 0), dtype=np.int64)
+
+
+_room = _Room()
+
+
+def room_for_found(columns: int) -> Int32s:
+    """Four rows of at least so many columns."""
+    if _room.found.shape[1] < columns:
+        _room.found = np.empty((4, columns), dtype=np.int32)
+    return _room.found
+
+
+def room_for_bounds(rows: int) -> tuple[Int64s, Int64s]:
+    """Lower and upper bounds of so many rows."""
+    if _room.bounds.shape[1] < rows:
+        _room.bounds = np.empty((2, rows), dtype=np.int64)
+    lows, highs = _room.bounds[:, :rows]
+    return lows, highs
+
+
+def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int32s]:
+    """Ranges and pairs of each run, and the ranges: probing rows, starts and ends, run after run.
+
+    The probes are cut where they are sorted, by key: then each thread reads its own part of every run.
+    """
+    asked, runs = len(probes), len(places) // 5
+    scratch = room_for_found(runs * asked)
+    pieces = crew.pieces(asked, SHARE)
+    if pieces == 1:
+        counts = np.empty(2 * runs, dtype=np.int64)
+        total = find_in_runs(places, probes.lows, probes.highs, probes.rows, *scratch, counts)
+        return counts.tolist(), scratch[1:, :total].copy()
+    counts, targets = np.empty(2 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
+    totals = np.empty(2 * runs, dtype=np.int64)
+    blocks, rows, starts, ends = scratch
+    finding, collecting = Chores(), Chores()
+    finds = finding.room(pieces)
+    if probes.centres is None:
+        centres, bounds = NONE, probes.ends
+    else:  # each thread makes its own bounds: then they are in its cache
+        centres, bounds = probes.centres, room_for_bounds(asked)
+    write_find(
+        finds,
+        places,
+        centres,
+        probes.below,
+        probes.above,
+        *bounds,
+        probes.rows,
+        blocks,
+        rows,
+        starts,
+        ends,
+        counts,
+    )
+    crew.share(finding)
+    out = np.empty((3, add_up(counts, targets, totals)), dtype=np.int32)
+    write_collect(collecting.room(pieces), finds, counts, targets, rows, starts, ends, *out)
+    crew.share(collecting)
+    return totals.tolist(), out
 
 
 class SampledRun(NamedTuple):
@@ -49,35 +112,25 @@ class SampledRun(NamedTuple):
         return self.keys.nbytes + self.ids.nbytes + self.samples.nbytes
 
     @staticmethod
-    def build(keys: Keys, ids: Int32s) -> SampledRun:
-        samples = keys[BLOCK - 1 :: BLOCK].copy()
-        place = (keys.ctypes.data, len(keys), samples.ctypes.data, len(samples), keys.itemsize)
-        return SampledRun(keys, ids, samples, place)
+    def build(entries: Entries, chores: Chores) -> SampledRun:
+        """Of entries that are there when the chores so far are done."""
+        keys, ids = entries
+        samples = np.empty(len(keys) // BLOCK, dtype=keys.dtype)
+        chores.hold(keys, samples)
+        write_sample(chores.room(), keys, samples)
+        where = (keys.ctypes.data, len(keys), samples.ctypes.data, len(samples), keys.itemsize)
+        return SampledRun(keys, ids, samples, where)
 
 
-class BiSort:
+class BiSort(ByKey):
     name: ClassVar[str] = "bi_sort"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
+    shares: ClassVar[bool] = True
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(self) -> None:
         self._runs = Runs(SampledRun.build)
-
-    @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
-        keys, order = sort_order(keys)
-        return Entries(keys, in_order(ids, order))
-
-    @staticmethod
-    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
-        if hint is not None and rows is None and len(hint) == len(lows):
-            # A band's lower bounds are usually in the order of the batch's own keys, which is known.
-            hinted, hinted_highs = np.empty_like(lows), np.empty_like(highs)
-            if gather_ascending(lows, highs, hint, hinted, hinted_highs):
-                return Probes(hint, hinted, hinted_highs)
-        lows, order = sort_order(lows)
-        return Probes(order if rows is None else rows[order], lows, highs[order])
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         self._runs.insert(entries.narrowed(), crew)
@@ -86,21 +139,14 @@ class BiSort:
         return BiSort.probe_all([self], probes)[0]
 
     @staticmethod
-    def probe_all(indexes: Sequence[Any], probes: Probes) -> list[Sequence[Ranges]]:
-        asked = len(probes)
+    def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
         held = [index.runs for index in indexes]  # kept here: the kernel reads them by address
         places = [word for runs in held for run in runs for word in run.place]
-        if asked == 0 or not places:
+        if len(probes) == 0 or not places:
             return [[] for _ in indexes]
-        runs = len(places) // 5
-        blocks, rows, starts, ends = room(runs * asked)
-        counts = np.empty(2 * runs, dtype=np.int64)
-        total = find_in_runs(
-            np.array(places), probes.lows, probes.highs, probes.rows, blocks, rows, starts, ends, counts
-        )
-        rows, starts, ends = rows[:total].copy(), starts[:total].copy(), ends[:total].copy()
+        counts, (rows, starts, ends) = found_in(np.array(places), probes, crew)
         found: list[Sequence[Ranges]] = []
-        at, numbers = 0, iter(counts.tolist())
+        at, numbers = 0, iter(counts)
         for each in held:
             answers = []
             for run in each:
@@ -112,8 +158,8 @@ class BiSort:
             found.append(answers)
         return found
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
-        self._runs.drop_below(first, shift)
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        self._runs.drop_below(first, shift, crew)
 
     def merge(self, crew: Crew = ALONE) -> None:
         self._runs.merge(crew)

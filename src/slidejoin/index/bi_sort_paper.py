@@ -23,7 +23,8 @@ import numpy as np
 
 from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.by_key import ByKey
+from slidejoin.index.protocol import Entries, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.nested import copy_within, count_within
 from slidejoin.kernels.search import find_by_merging
 from slidejoin.pools import ALONE, Crew
@@ -66,7 +67,7 @@ class Main(NamedTuple):
         return [probes.found(kept, ids, pairs)] if kept else []
 
 
-class BiSortPaper(InTurn):
+class BiSortPaper(ByKey, InTurn):
     """``partitions``: P, the length of the index array; ``buffer``: B, rows that wait to be merged."""
 
     name: ClassVar[str] = "bi_sort_paper"
@@ -84,14 +85,6 @@ class BiSortPaper(InTurn):
         self._partitions, self._limit = partitions, buffer
         # Replaced whole: other threads may be probing.
         self._held = (Main.build(NO_ENTRIES, partitions), NO_ENTRIES)
-
-    @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
-        return BiSort.arrange_entries(keys, ids)
-
-    @staticmethod
-    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
-        return BiSort.arrange_probes(rows, lows, highs, hint)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         main, buffer = self._held
@@ -124,8 +117,8 @@ class BiSortPaper(InTurn):
         )  # fmt: skip
         return [probes.found(kept, ids[:pairs], pairs)] if kept else []
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
-        main, buffer = (held.without(first, shift) for held in (self._held[0].entries, self._held[1]))
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        main, buffer = (held.without(first, shift, crew) for held in (self._held[0].entries, self._held[1]))
         self._held = (Main.build(main, self._partitions), buffer)
 
     def merge(self, crew: Crew = ALONE) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
+from slidejoin.index.by_key import ByKey
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.bplus_tree import (
     FAN,
@@ -157,7 +158,7 @@ class Ordered(NamedTuple):
         return Ordered(keys, ids, index)
 
 
-class BPlusTree(InTurn):
+class BPlusTree(ByKey, InTurn):
     name: ClassVar[str] = "bplus_tree"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
@@ -169,14 +170,6 @@ class BPlusTree(InTurn):
         # Replaced whole: other threads may be probing.
         self._held: KeyTree | Ordered = KeyTree(*self.widths)
         self._read: Ordered | None = None  # the tree's rows in order, until it takes more
-
-    @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
-        return BiSort.arrange_entries(keys, ids)
-
-    @staticmethod
-    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
-        return BiSort.arrange_probes(rows, lows, highs, hint)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # a tree is one thread's work
@@ -205,7 +198,8 @@ class BPlusTree(InTurn):
         self._read = self._read or Ordered.of(*held.in_order())
         return self._read.sorted.probe(probes)
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
         keys, ids = self._in_order()
         kept = ids >= first
         self._held, self._read = Ordered.of(keys[kept], ids[kept] - np.int32(shift)), None

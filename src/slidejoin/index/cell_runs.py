@@ -268,7 +268,8 @@ class CellRuns(OverRuns[CellRun]):
         self._batches = 0  # of probes
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        del crew  # not worth sharing
         keys = at_least_two(keys)
         _, order = sort_order(np.ascontiguousarray(keys[:, 1]))
         return Entries(keys[order], in_order(ids, order))
@@ -327,7 +328,8 @@ class CellRuns(OverRuns[CellRun]):
         self._batches += 1
         return [ranges for run in runs for ranges in run.probe(probes)]
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
         self._runs.keep(lambda run: run.without(first, shift))
 
     def successor(self) -> CellRuns:

@@ -5,14 +5,13 @@ Keys are int64, or int32 where an index chose to hold them so.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels.merge import drop_below, merge_runs, rows_of_first
-from slidejoin.pools import Crew
+from slidejoin.kernels.chores import Chores, write_count, write_drop, write_merge
+from slidejoin.pools import ALONE, Crew
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -20,7 +19,7 @@ Keys = NDArray[Any]  # int64, or int32
 
 INT32 = np.iinfo(np.int32)
 LINE = 64  # bytes of a cache line
-SHARE = 1 << 15  # merged rows from which another thread pays: about a tenth of a millisecond
+SHARE = 1 << 13  # merged rows that are worth another thread
 
 
 def in_order(ids: Int32s | None, order: Int32s) -> Int32s:
@@ -44,13 +43,17 @@ class Entries(NamedTuple):
         """The same with ids from ``first`` on."""
         return self if first == 0 else Entries(self.keys, self.ids + np.int32(first))
 
-    def without(self, first: int, shift: int = 0) -> Entries:
-        """Those with ids from ``first`` on, less ``shift``; the order stays."""
-        count = int(np.count_nonzero(self.ids >= first))
-        keys = aligned(count + 1, self.keys.dtype)  # the kernel writes before it knows whether to keep
-        ids = np.empty(count + 1, dtype=np.int32)
-        drop_below(self.keys, self.ids, first, shift, keys, ids)
-        return Entries(keys[:count], ids[:count])
+    def without(self, first: int, shift: int = 0, crew: Crew = ALONE) -> Entries:
+        """Those with ids from ``first`` on, less ``shift``; the order stays. The crew's threads share the work."""
+        pieces = crew.pieces(len(self.keys), SHARE)
+        counts, counting, dropping = np.empty(pieces, dtype=np.int64), Chores(), Chores()
+        write_count(counting.room(pieces), self.ids, first, counts)
+        crew.share(counting)
+        kept = int(counts.sum())
+        rest = Entries(aligned(kept, self.keys.dtype), np.empty(kept, dtype=np.int32))
+        write_drop(dropping.room(pieces), *self, first, shift, counts, *rest)
+        crew.share(dropping)
+        return rest
 
     def narrowed(self) -> Entries:
         """The same, sorted by key, with keys of 32 bits if all of them fit."""
@@ -66,23 +69,17 @@ class Entries(NamedTuple):
         """
         if self.keys.dtype != later.keys.dtype:
             return self.widened().merged(later.widened(), crew)
+        chores = Chores()
+        out = self.merging(later, chores, crew.pieces(len(self.keys) + len(later.keys), SHARE))
+        crew.share(chores)
+        return out
+
+    def merging(self, later: Entries, chores: Chores, stretches: int = 1) -> Entries:
+        """What ``merged`` gives, as soon as the chores are done; several stretches need both to be there now."""
         total = len(self.keys) + len(later.keys)
         out = Entries(aligned(total, self.keys.dtype), np.empty(total, dtype=np.int32))
-        shares = min(crew.threads, max(1, total // SHARE))
-        if shares == 1:
-            merge_runs(self.keys, self.ids, later.keys, later.ids, out.keys, out.ids)
-            return out
-        ends = [total * share // shares for share in range(shares + 1)]
-        cuts = [rows_of_first(self.keys, later.keys, end) for end in ends]
-
-        def stretch(share: int) -> None:
-            at, end = ends[share], ends[share + 1]
-            a, b = slice(cuts[share], cuts[share + 1]), slice(at - cuts[share], end - cuts[share + 1])
-            merge_runs(
-                self.keys[a], self.ids[a], later.keys[b], later.ids[b], out.keys[at:end], out.ids[at:end]
-            )
-
-        crew.each([partial(stretch, share) for share in range(shares)])
+        write_merge(chores.room(stretches), *self, *later, *out)
+        chores.hold(*self, *later, *out)
         return out
 
     def widened(self) -> Entries:

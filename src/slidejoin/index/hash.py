@@ -18,6 +18,7 @@ import numpy as np
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.buckets import fill_directory, look_up, mix
+from slidejoin.kernels.chores import Chores
 from slidejoin.kernels.order import sort_order
 from slidejoin.pools import ALONE, Crew
 
@@ -35,7 +36,10 @@ class DirectoryRun(NamedTuple):
         return self.keys.nbytes + self.ids.nbytes + self.directory.nbytes
 
     @staticmethod
-    def build(keys: Int64s, ids: Int32s) -> DirectoryRun:
+    def build(entries: Entries, chores: Chores) -> DirectoryRun:
+        """Of entries that are there when the chores so far are done: they are done now."""
+        chores.perform()
+        keys, ids = entries
         bits = max(1, (len(keys) // ROWS_PER_BUCKET).bit_length() - 1)
         directory = np.empty((1 << bits) + 1, dtype=np.int32)
         fill_directory(keys, 64 - bits, directory)
@@ -52,7 +56,8 @@ class Hash(InTurn):
         self._runs = Runs(DirectoryRun.build)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        del crew  # not worth sharing
         keys, order = sort_order(mix(keys))
         return Entries(keys, in_order(ids, order))
 
@@ -89,8 +94,8 @@ class Hash(InTurn):
                 found.append(probes.found(kept, run.ids, pairs))
         return found
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
-        self._runs.drop_below(first, shift)
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        self._runs.drop_below(first, shift, crew)
 
     def merge(self, crew: Crew = ALONE) -> None:
         self._runs.merge(crew)

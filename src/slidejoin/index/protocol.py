@@ -18,19 +18,50 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from slidejoin.index.entries import Entries, Int32s, Int64s, Keys, in_order
+from slidejoin.kernels.order import add_both
 from slidejoin.pools import ALONE, Crew
 
 __all__ = ["Entries", "InTurn", "Index", "Int32s", "Int64s", "Keys", "Probes", "Ranges", "in_order"]
 
 
 class Probes:
-    """A batch of probes, arranged as the index wants it; bounds are inclusive."""
+    """A batch of probes, arranged as the index wants it; bounds are inclusive.
 
-    __slots__ = ("_scratch", "highs", "lows", "rows")
+    Where they lie as far below and above a centre in every row, the centres are enough.
+    """
+
+    __slots__ = ("_ends", "_scratch", "above", "below", "centres", "rows")
 
     def __init__(self, rows: Int32s, lows: Int64s, highs: Int64s) -> None:
-        self.rows, self.lows, self.highs = rows, lows, highs
+        self.rows = rows
+        self.centres: Int64s | None = None
+        self.below, self.above = 0, 0
+        self._ends: tuple[Int64s, Int64s] | None = (lows, highs)
         self._scratch: Int32s | None = None
+
+    @staticmethod
+    def around(rows: Int32s, centres: Int64s, below: int, above: int) -> Probes:
+        """Probes from ``centre + below`` to ``centre + above``; neither may overflow."""
+        probes = Probes(rows, centres, centres)
+        probes.centres, probes.below, probes.above, probes._ends = centres, below, above, None
+        return probes
+
+    @property
+    def ends(self) -> tuple[Int64s, Int64s]:
+        """The lower and the upper bounds."""
+        if self._ends is None:
+            assert self.centres is not None
+            self._ends = np.empty_like(self.centres), np.empty_like(self.centres)
+            add_both(self.centres, self.below, self.above, *self._ends)
+        return self._ends
+
+    @property
+    def lows(self) -> Int64s:
+        return self.ends[0]
+
+    @property
+    def highs(self) -> Int64s:
+        return self.ends[1]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -81,15 +112,19 @@ class Index(Protocol):
 
     ``by_arrival``: its answers list ids in arrival order, so that a window cuts a range out of a range.
     ``several``: it holds several keys a row, one or more.
+    ``by_key``: entries and probes are arranged by key, ascending, whatever else the index is.
+    ``shares``: a crew given to ``probe_all`` shares its work; otherwise threads are given a part of the probes each.
     """
 
     name: ClassVar[str]
     by_arrival: ClassVar[bool]
     several: ClassVar[bool]
+    by_key: ClassVar[bool]
+    shares: ClassVar[bool]
     kinds: ClassVar[frozenset[str]]
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         """Order a batch for ``insert``; done once, whichever subwindow it goes to. ``ids`` None: 0, 1, 2, ..."""
 
     @staticmethod
@@ -106,10 +141,10 @@ class Index(Protocol):
         """The ranges that the probes match. Arrays in the answer are never changed afterwards."""
 
     @staticmethod
-    def probe_all(indexes: Sequence[Any], probes: Probes) -> list[Sequence[Ranges]]:
+    def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
         """What each of several indexes of this kind answers; asked together, they may save calls."""
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
         """Forget ids below ``first`` (rows that left the window); the others are less by ``shift`` from now on."""
 
     def merge(self, crew: Crew = ALONE) -> None:
@@ -133,6 +168,10 @@ class Index(Protocol):
 class InTurn:
     """For an index that gains nothing from being asked together with others."""
 
+    by_key: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
+
     @staticmethod
-    def probe_all(indexes: Sequence[Any], probes: Probes) -> list[Sequence[Ranges]]:
+    def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
+        del crew  # threads have probes of their own
         return [index.probe(probes) for index in indexes]

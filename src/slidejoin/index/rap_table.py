@@ -28,9 +28,11 @@ from typing import ClassVar
 import numpy as np
 
 from slidejoin import kernels
-from slidejoin.index.bi_sort import BiSort, SampledRun
+from slidejoin.index.bi_sort import SampledRun
+from slidejoin.index.by_key import ByKey
 from slidejoin.index.llat import Llat
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.kernels.chores import Chores
 from slidejoin.kernels.llat import END
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.partition import COUNT, MAX, MIN, divide_probes, measure, split_batch
@@ -74,11 +76,13 @@ class Table:
         if self.ordered is None:
             flat = self.packed()
             keys, order = sort_order(flat.keys)
-            self.ordered = SampledRun.build(keys, flat.ids[order])
+            chores = Chores()
+            self.ordered = SampledRun.build(Entries(keys, flat.ids[order]), chores)
+            chores.perform()
         return self.ordered
 
 
-class RapTable(InTurn):
+class RapTable(ByKey, InTurn):
     """A range-partitioned subwindow.
 
     ``partitions`` fixes P, else there is one for every ``partition_rows`` rows expected; ``sigma`` is the slack
@@ -140,14 +144,6 @@ class RapTable(InTurn):
     def _storage(self, partitions: int) -> Llat:
         width = int(np.ceil(self._expected / partitions * self._sigma))
         return Llat(width=width, chains=partitions, reserved=partitions)
-
-    @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
-        return BiSort.arrange_entries(keys, ids)
-
-    @staticmethod
-    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
-        return BiSort.arrange_probes(rows, lows, highs, hint)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # one thread fills it: rows of one target follow each other
@@ -227,7 +223,8 @@ class RapTable(InTurn):
             )
         return [ranges for ranges in answers if ranges is not None]
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
         table = self._table
         if table is None:
             return

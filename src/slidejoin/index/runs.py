@@ -9,14 +9,15 @@ changed, only replaced: a result may keep pointing into one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from slidejoin import kernels
 from slidejoin.index.entries import Entries, Int32s, Keys
-from slidejoin.pools import ALONE, Crew
+from slidejoin.kernels.chores import Chores
+from slidejoin.pools import Aside, Crew
 
 GROWTH = 4  # fewer runs to probe for a little more merging; batches of any size gain from it
 
@@ -40,21 +41,35 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 class Runs(Generic[AnyRun]):
     """A list of runs from long to short."""
 
-    def __init__(self, build: Callable[[Keys, Int32s], AnyRun]) -> None:
+    def __init__(self, build: Callable[[Entries, Chores], AnyRun]) -> None:
         kernels.ready()
         self._build = build
-        self.runs: tuple[AnyRun, ...] = ()
+        self._runs: tuple[AnyRun, ...] = ()
+        self._unfinished: Aside | None = None
+
+    @property
+    def runs(self) -> tuple[AnyRun, ...]:
+        """The runs, whole: if another thread is still merging, this waits for it."""
+        unfinished = self._unfinished
+        if unfinished is not None:
+            unfinished.settle()
+            self._unfinished = None
+        return self._runs
 
     def insert(self, entries: Entries, crew: Crew) -> None:
-        """Add a sorted batch; O(log n) amortised per row."""
+        """Add a sorted batch; O(log n) amortised per row. Another thread of the crew may do the merging."""
         if len(entries.keys) == 0:
             return
         runs = list(self.runs)
-        while runs and len(runs[-1].keys) < GROWTH * len(entries.keys):
+        rows, absorbed = len(entries.keys), []
+        while runs and len(runs[-1].keys) < GROWTH * rows:
             run = runs.pop()
-            entries = Entries(run.keys, run.ids).merged(entries, crew)
-        runs.append(self._build(*entries))
-        self.runs = tuple(runs)
+            absorbed.append(Entries(run.keys, run.ids))
+            rows += len(run.keys)
+        chores = Chores()
+        runs.append(self._build(merged_in_turn(entries, absorbed, chores), chores))
+        self._runs = tuple(runs)
+        self._unfinished = crew.aside(chores)
 
     def merge(self, crew: Crew) -> None:
         """Make one run of all; from the shortest up, so that each row moves as little as possible."""
@@ -63,16 +78,22 @@ class Runs(Generic[AnyRun]):
         entries = Entries(self.runs[-1].keys, self.runs[-1].ids)
         for run in reversed(self.runs[:-1]):
             entries = Entries(run.keys, run.ids).merged(entries, crew)
-        self.runs = (self._build(*entries),)
+        self._runs = (self._built(entries),)
 
-    def drop_below(self, first: int, shift: int) -> None:
+    def drop_below(self, first: int, shift: int, crew: Crew) -> None:
         kept = []
         for run in self.runs:
-            rest = Entries(run.keys, run.ids).without(first, shift)
+            rest = Entries(run.keys, run.ids).without(first, shift, crew)
             if len(rest.keys):
-                kept.append(self._build(*rest))
-        self.runs = tuple(kept)
-        self.merge(ALONE)  # what is left may no longer shorten from run to run
+                kept.append(self._built(rest))
+        self._runs = tuple(kept)
+        self.merge(crew)  # what is left may no longer shorten from run to run
+
+    def _built(self, entries: Entries) -> AnyRun:
+        chores = Chores()
+        run = self._build(entries, chores)
+        chores.perform()
+        return run
 
     def check(self) -> None:
         for run in self.runs:
@@ -90,3 +111,12 @@ class Runs(Generic[AnyRun]):
     @property
     def nbytes(self) -> int:
         return sum(run.nbytes for run in self.runs)
+
+
+def merged_in_turn(entries: Entries, older: Sequence[Entries], chores: Chores) -> Entries:
+    """Entries merged with ever older and longer ones, as soon as the chores are done."""
+    if len({one.keys.dtype for one in (entries, *older)}) > 1:
+        entries, older = entries.widened(), [one.widened() for one in older]
+    for one in older:
+        entries = one.merging(entries, chores)
+    return entries

@@ -26,7 +26,8 @@ class Scan(InTurn):
         self._ids: Int32s = np.empty(0, dtype=np.int32)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        del crew  # not worth sharing
         return Entries(
             np.zeros_like(keys), np.arange(len(keys), dtype=np.int32) if ids is None else ids
         )  # every row is a candidate
@@ -48,7 +49,8 @@ class Scan(InTurn):
         ends = np.full(asked, held, dtype=np.int32)
         return [Ranges(probes.rows, starts, ends, self._ids, held * asked)]
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
         self._ids = self._ids[np.searchsorted(self._ids, first) :] - np.int32(shift)
 
     def merge(self, crew: Crew = ALONE) -> None:

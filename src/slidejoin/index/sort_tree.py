@@ -354,7 +354,8 @@ class SortTree(OverRuns[TreeRun]):
         self._runs: Merging[TreeRun] = Merging(TreeRun.merged, self.growth, self.at_once, runs)
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        del crew  # not worth sharing
         keys = at_least_two(keys)
         _, order = sort_order(np.ascontiguousarray(keys[:, 0]))
         return Entries(keys[order], in_order(ids, order))
@@ -376,7 +377,8 @@ class SortTree(OverRuns[TreeRun]):
         tightest = ends_of(probes.lows)[1], ends_of(probes.highs)[0]
         return [ranges for run in self._runs.runs for ranges in run.probe(probes, tightest)]
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
         self._runs.keep(lambda run: run.without(first, shift))
 
     def successor(self) -> SortTree:

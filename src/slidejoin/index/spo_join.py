@@ -152,7 +152,8 @@ class SpoJoin(InTurn):
         self._before: SpoJoin | None = None  # the subwindow before, while it waits to be merged
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
+    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        del crew  # not worth sharing
         return Entries(keys, np.arange(len(keys), dtype=np.int32) if ids is None else ids)
 
     @staticmethod
@@ -219,8 +220,9 @@ class SpoJoin(InTurn):
             return []
         return [ranges for part in self._held.parts for ranges in part.probe(probes)]
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
         """Entries that are gone are dropped whole; what a part keeps of its rows, or calls otherwise, is an entry."""
+        del crew  # one pass of copying
         held = self._held
         self._merge = None
         entries: list[Any] = []

@@ -27,6 +27,7 @@ import numpy as np
 
 from slidejoin import kernels
 from slidejoin.index.bi_sort import BiSort
+from slidejoin.index.by_key import ByKey
 from slidejoin.index.llat import Llat
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
 from slidejoin.kernels.llat import NEXT, NONE
@@ -48,7 +49,7 @@ LEAF_WIDTH = 64  # rows a probe looks through: eight vectors; wider ones take lo
 PATIENCE = 16  # rows looked through for each row held, about what putting them all in order costs
 
 
-class WibTree(InTurn):
+class WibTree(ByKey, InTurn):
     name: ClassVar[str] = "wib_tree"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
@@ -65,14 +66,6 @@ class WibTree(InTurn):
         kernels.ready()
         self._shape = (node_width, leaf_width, patience)
         self._held: Tree | Ordered = Tree(*self._shape)  # replaced whole: other threads may be probing
-
-    @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None) -> Entries:
-        return BiSort.arrange_entries(keys, ids)
-
-    @staticmethod
-    def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
-        return BiSort.arrange_probes(rows, lows, highs, hint)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # one thread fills it: rows of one target follow each other
@@ -96,7 +89,8 @@ class WibTree(InTurn):
             held = held.ordered()
         return held.sorted.probe(probes)
 
-    def drop_below(self, first: int, shift: int = 0) -> None:
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
         self._held = self._ordered().without(first, shift)
 
     def merge(self, crew: Crew = ALONE) -> None:

@@ -38,7 +38,7 @@ OUT_U64 = types.Array(types.uint64, 1, "C")
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (
-    "waiting", "search", "merge", "order", "buckets", "expand", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
+    "search", "merge", "order", "expand", "chores", "buckets", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
 )  # fmt: skip
 
 ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs", "nested")

@@ -83,15 +83,25 @@ def merge_runs(keys_a, ids_a, keys_b, ids_b, out_keys, out_ids):  # type: ignore
         at += ONE
 
 
+@kernel(types.int64(I32, types.int32))
+def count_from(ids, first):  # type: ignore[no-untyped-def]
+    """How many ids are at least ``first``."""
+    count = 0
+    for i in range(len(ids)):
+        count += ids[i] >= first
+    return count
+
+
 @kernel(
-    types.int64(I64, I32, types.int32, types.int32, OUT_I64, OUT_I32),
-    types.int64(I32, I32, types.int32, types.int32, OUT_I32, OUT_I32),
+    types.void(I64, I32, types.int32, types.int32, OUT_I64, OUT_I32),
+    types.void(I32, I32, types.int32, types.int32, OUT_I32, OUT_I32),
 )
 def drop_below(keys, ids, first, shift, out_keys, out_ids):  # type: ignore[no-untyped-def]
-    """Copy the entries whose id is at least ``first``, less ``shift``; returns how many there are."""
-    at = 0
+    """Copy the entries whose id is at least ``first``, less ``shift``, until the output is full."""
+    at, room = 0, len(out_keys)
     for i in range(len(keys)):
+        if at == room:
+            break
         out_keys[at] = keys[i]
         out_ids[at] = ids[i] - shift
         at += ids[i] >= first
-    return at

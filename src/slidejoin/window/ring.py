@@ -108,7 +108,9 @@ class Ring:
             newest.finish(self.time_column, crew)
         return long_enough
 
-    def expire(self, bound: int, build: Callable[[Subwindow], None]) -> Iterator[tuple[Subwindow, Int32s]]:
+    def expire(
+        self, bound: int, build: Callable[[Subwindow], None], crew: Crew = ALONE
+    ) -> Iterator[tuple[Subwindow, Int32s]]:
         """Let rows below ``bound`` go; yields each subwindow that lost rows, with their ids.
 
         ``build`` gives a subwindow its indexes that was copied without them.
@@ -127,7 +129,7 @@ class Ring:
                 lost.append((subwindow, gone))
             half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
             if half_gone and subwindow.dead * WORTHWHILE >= rows:
-                subwindow = subwindow.renewed(self.time_column)  # noqa: PLW2901 - from here on it is this one
+                subwindow = subwindow.renewed(self.time_column, crew)  # noqa: PLW2901 - from here on it is this one
                 if not subwindow.indexes:
                     build(subwindow)
             if subwindow.live:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.index import Index
-from slidejoin.pools import Crew
+from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s
 from slidejoin.window.payload import Payload
 from slidejoin.window.timeline import scaled
@@ -214,7 +214,7 @@ class Subwindow:
                 index.drop_below(self.dead)
             self.cut = self.dead
 
-    def renewed(self, time_column: str | None) -> Subwindow:
+    def renewed(self, time_column: str | None, crew: Crew = ALONE) -> Subwindow:
         """The rows that have not left, as a subwindow of their own; indexes of rows in arrival order move there.
 
         This one keeps everything else, for results that point into it and for falling back.
@@ -233,7 +233,7 @@ class Subwindow:
         if self.ascending:
             twin.indexes, self.indexes = self.indexes, []
             for index in twin.indexes:
-                index.drop_below(self.dead, self.dead)
+                index.drop_below(self.dead, self.dead, crew)
         return twin
 
     def alive(self) -> Int32s:

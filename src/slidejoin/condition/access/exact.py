@@ -47,6 +47,14 @@ class ExactBound(Constraint):
             shown, constant * self.m * scale + self.q * scale, self.key.expression.type.kind
         )
 
+    def around(self, own: Key) -> tuple[int | None, int | None] | None:
+        p, same = self.probing, own.expression
+        alike = (p.text, p.type, "int", "int") == (same.text, same.type, self.key.codec, own.codec)
+        if not alike or (self.m, self.g) != (1, 1) or self.width > 1:
+            return None
+        lower, upper = self.shifts
+        return None if lower is None else self.q + lower, None if upper is None else self.q + upper
+
     def slots(self, probe: Probe) -> tuple[Slots, np.ndarray | None]:
         value = evaluate(self.probing, probe.frame)
         memo_key = ("limits", id(self.probing))

@@ -96,6 +96,10 @@ class Constraint:
         """Intervals for every probing row, and which rows are not NULL."""
         raise NotImplementedError
 
+    def around(self, own: Key) -> tuple[int | None, int | None] | None:  # noqa: ARG002 - of those that can
+        """Where the interval ends, counted from the probing row's ``own`` key; None if not the same for every row."""
+        return None
+
     def bound_text(self) -> str:
         """What the key is compared with."""
         raise NotImplementedError

@@ -1,0 +1,550 @@
+"""Chores: calls of kernels written down as numbers, so that threads can share them without the interpreter.
+
+Design      a chore is a row of 16 words: which kernel, and the addresses and lengths that it is called with. A
+            board is where one thread puts up a table of chores and others look for them. Each takes a chore by
+            changing one word (the number of the table and which of its chores are left), so no table is taken
+            from after it has been replaced. A board has two lanes: chores that the one who puts them up does as
+            well and waits for, and chores that are done aside, in order, while it goes on.
+Invariants  a table is replaced only when all its chores are done; whoever puts it up holds the arrays until then.
+            What is read of a board before a chore is taken is in the board itself: it may be old, but is never gone,
+            and whoever goes by it finds LEFT changed.
+Why         a thread that has to come back to the interpreter after each kernel waits for the others each time,
+            asleep, for as long as probing a few thousand rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
+from slidejoin.kernels.atomics import add, look, pause, put, swap
+from slidejoin.kernels.expand import expand_numbers, expand_visible
+from slidejoin.kernels.memory import int32s_at, int64s_at
+from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first
+from slidejoin.kernels.order import COUNTERS, add_both, count_below, pick, radix_sort
+from slidejoin.kernels.search import BLOCK, find_in_runs
+
+WORDS = 16  # of a chore
+FIND, COLLECT, CHECK, EXPAND, SORT, MERGE, COUNT, DROP, SAMPLE = range(9)
+
+# Of a board. Words that different threads write are in different cache lines.
+SHARED, AWAKE, ASIDE = 0, 32, 48  # where the lanes begin, and the number of threads that watch
+LEFT, DONE, LENGTH, TABLE = (
+    0,
+    8,
+    16,
+    24,
+)  # of a lane: TABLE is where the shared chores are, or those aside themselves
+MOST_ASIDE = 24  # chores; runs grow by at least a quarter, and batches are not that many
+BOARD = ASIDE + TABLE + MOST_ASIDE * WORDS
+# LEFT of the shared lane has the number of the table, where what is left of it begins, and where it ends; of the
+# other, the number of the table, how many of its chores are not done, and how many stretches of the next are taken.
+HALF = 16  # bits of the latter two
+MANY = (1 << HALF) - 1
+STRETCH = 1 << 14  # rows that are merged aside before looking for something more urgent: 30 microseconds
+HIGHEST = np.int64((1 << 63) - 1)
+ANY = 1 << 40  # the length of an array that is not asked for its length
+
+
+@inlined
+def address(array):  # type: ignore[no-untyped-def]
+    """Where an array begins in memory."""
+    return np.int64(array.ctypes.data)
+
+
+@inlined
+def write(chores, number, words):  # type: ignore[no-untyped-def]
+    """Write a chore down: its kind, then what its kernel reads."""
+    for i in range(len(words)):
+        chores[number * WORDS + i] = words[i]
+
+
+# -- probing ---------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    types.void(
+        OUT_I64, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+    )
+)  # fmt: skip
+def write_find(  # type: ignore[no-untyped-def]
+    chores, runs, centres, below, above, lows, highs, rows, blocks, out_rows, out_starts, out_ends, counts
+):
+    """Probe the runs with the batch cut into as many pieces as there are chores: ``find_in_runs`` for each.
+
+    Bounds are given or, if there are ``centres``, made of them. Each piece has its part of the outputs, and two
+    counts a run.
+    """
+    pieces = len(chores) // WORDS
+    held = len(runs) // 5
+    for piece in range(pieces):
+        begin, end = len(lows) * piece // pieces, len(lows) * (piece + 1) // pieces
+        at = 4 * held * begin
+        write(
+            chores, piece,
+            (FIND, address(runs), held, address(lows) + 8 * begin, address(highs) + 8 * begin,
+             address(rows) + 4 * begin, end - begin, address(blocks) + 4 * begin, address(out_rows) + at,
+             address(out_starts) + at, address(out_ends) + at, address(counts) + 16 * held * piece,
+             address(centres) + 8 * begin if len(centres) else 0, below, above),
+        )  # fmt: skip
+
+
+@kernel(types.void(I64))
+def find(c):  # type: ignore[no-untyped-def]
+    runs, asked = c[2], c[6]
+    room = runs * asked
+    lows, highs = int64s_at(c[3], asked), int64s_at(c[4], asked)
+    if c[12]:
+        add_both(int64s_at(c[12], asked), c[13], c[14], lows, highs)
+    find_in_runs(
+        int64s_at(c[1], 5 * runs), lows, highs, int32s_at(c[5], asked), int32s_at(c[7], asked),
+        int32s_at(c[8], room), int32s_at(c[9], room), int32s_at(c[10], room), int64s_at(c[11], 2 * runs),
+    )  # fmt: skip
+
+
+@kernel(types.int64(I64, OUT_I64, OUT_I64))
+def add_up(counts, targets, totals):  # type: ignore[no-untyped-def]
+    """Where the answers of each piece in each run go, and how many ranges and pairs a run has; returns all ranges.
+
+    Runs come one after the other, and within a run the pieces.
+    """
+    runs = len(totals) // 2
+    pieces = len(targets) // runs
+    at = 0
+    for run in range(runs):
+        begin, pairs = at, 0
+        for piece in range(pieces):
+            targets[piece * runs + run] = at
+            at += counts[2 * (piece * runs + run)]
+            pairs += counts[2 * (piece * runs + run) + 1]
+        totals[2 * run], totals[2 * run + 1] = at - begin, pairs
+    return at
+
+
+@kernel(types.void(OUT_I64, I64, I64, I64, I32, I32, I32, OUT_I32, OUT_I32, OUT_I32))
+def write_collect(chores, finds, counts, targets, rows, starts, ends, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
+    """Bring together what each of the chores ``finds`` has found."""
+    pieces = len(chores) // WORDS
+    runs = len(targets) // pieces
+    for piece in range(pieces):
+        at = finds[piece * WORDS + 8] - finds[8]
+        write(
+            chores, piece,
+            (COLLECT, runs, address(counts) + 16 * runs * piece, address(targets) + 8 * runs * piece,
+             address(rows) + at, address(starts) + at, address(ends) + at,
+             address(out_rows), address(out_starts), address(out_ends)),
+        )  # fmt: skip
+
+
+@kernel(types.void(I64))
+def collect(c):  # type: ignore[no-untyped-def]
+    runs = c[1]
+    counts, places = int64s_at(c[2], 2 * runs), int64s_at(c[3], runs)
+    for column in range(3):
+        source, target = int32s_at(c[4 + column], ANY), int32s_at(c[7 + column], ANY)
+        at = 0
+        for run in range(runs):
+            to, count = places[run], counts[2 * run]
+            target[to : to + count] = source[at : at + count]
+            at += count
+
+
+@kernel(types.int64(I32, I32, types.int64, types.int64))
+def pairs_of(starts, ends, begin, end):  # type: ignore[no-untyped-def]
+    """How many pairs some ranges have."""
+    pairs = np.int64(0)
+    for i in range(np.uint64(begin), np.uint64(end)):
+        pairs += np.int64(ends[i] - starts[i])
+    return pairs
+
+
+# -- expanding -------------------------------------------------------------------------------------------------
+
+
+@kernel(types.void(OUT_I64, I32, I32, I32, I32, I64, types.int64, I64, I64, OUT_I32, OUT_I32, OUT_I64))
+def write_check(chores, rows, starts, ends, ids, positions, base, lows, highs, out_rows, out_ids, kept):  # type: ignore[no-untyped-def]
+    """``expand_visible`` for the ranges cut into as many pieces as there are chores.
+
+    ``kept`` gets two numbers a piece: where its pairs begin in the outputs, and how many they are.
+    """
+    pieces = len(chores) // WORDS
+    at = 0
+    for piece in range(pieces):
+        begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
+        write(
+            chores, piece,
+            (CHECK, address(rows) + 4 * begin, address(starts) + 4 * begin, address(ends) + 4 * begin,
+             end - begin, address(ids), address(positions), len(positions), base, address(lows),
+             address(highs), len(lows), address(out_rows) + 4 * at, address(out_ids) + 4 * at,
+             address(kept) + 16 * piece + 8),
+        )  # fmt: skip
+        kept[2 * piece] = at
+        if piece + 1 < pieces:
+            at += pairs_of(starts, ends, begin, end)
+
+
+@kernel(types.void(I64))
+def check(c):  # type: ignore[no-untyped-def]
+    ranges, bounds = c[4], c[11]
+    kept = int64s_at(c[14], 1)
+    kept[0] = expand_visible(
+        int32s_at(c[1], ranges), int32s_at(c[2], ranges), int32s_at(c[3], ranges), int32s_at(c[5], ANY),
+        int64s_at(c[6], c[7]), c[8], int64s_at(c[9], bounds), int64s_at(c[10], bounds), 0, 0, ANY,
+        int32s_at(c[12], ANY), int32s_at(c[13], ANY),
+    )  # fmt: skip
+
+
+@kernel(types.void(OUT_I64, I32, I32, I32, I32, I64, types.int64, I64, types.int64, OUT_I64, OUT_I64))
+def write_expand(  # type: ignore[no-untyped-def]
+    chores, rows, starts, ends, ids, row_numbers, first_row, id_numbers, first_id, out_rows, out_ids
+):
+    """``expand_numbers`` for the ranges cut into as many pieces as there are chores."""
+    pieces = len(chores) // WORDS
+    at = 0
+    for piece in range(pieces):
+        begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
+        write(
+            chores, piece,
+            (EXPAND, address(rows) + 4 * begin, address(starts) + 4 * begin, address(ends) + 4 * begin,
+             end - begin, address(ids), address(row_numbers), len(row_numbers), first_row,
+             address(id_numbers), len(id_numbers), first_id, address(out_rows) + 8 * at,
+             address(out_ids) + 8 * at),
+        )  # fmt: skip
+        if piece + 1 < pieces:
+            at += pairs_of(starts, ends, begin, end)
+
+
+@kernel(types.void(I64))
+def expand(c):  # type: ignore[no-untyped-def]
+    ranges = c[4]
+    expand_numbers(
+        int32s_at(c[1], ranges), int32s_at(c[2], ranges), int32s_at(c[3], ranges), int32s_at(c[5], ANY),
+        int64s_at(c[6], c[7]), c[8], int64s_at(c[9], c[10]), c[11], int64s_at(c[12], ANY), int64s_at(c[13], ANY),
+    )  # fmt: skip
+
+
+# -- sorting ---------------------------------------------------------------------------------------------------
+
+
+@kernel(types.void(OUT_I64, I64, I64, OUT_I64, OUT_I32, OUT_I64, OUT_I32))
+def write_sort(chores, values, splitters, keys, order, spare, counters):  # type: ignore[no-untyped-def]
+    """Sort a batch, each chore the values from one splitter up to the next: what it writes is then where it belongs.
+
+    The first splitter is the least number there is. ``spare`` has room for the batch twice and ``counters`` for each.
+    """
+    pieces = len(splitters)
+    begin = 0
+    for piece in range(pieces):
+        least, most, end = splitters[piece], HIGHEST, len(values)
+        if piece + 1 < pieces:
+            end = count_below(values, splitters[piece + 1])
+            most = splitters[piece + 1] - 1 if end else splitters[piece + 1]
+        write(
+            chores, piece,
+            (SORT, address(values), len(values), least, most, end - begin, address(keys) + 8 * begin,
+             address(order) + 4 * begin, address(spare) + 16 * begin, address(counters) + 4 * COUNTERS * piece),
+        )  # fmt: skip
+        begin = end
+
+
+@kernel(types.void(I64))
+def sort(c):  # type: ignore[no-untyped-def]
+    rows = c[5]
+    keys, order, counters = int64s_at(c[6], rows), int32s_at(c[7], rows), int32s_at(c[9], COUNTERS)
+    if rows < 2:
+        pick(int64s_at(c[1], c[2]), c[3], c[4], keys, order)
+        return
+    picked, spare = int64s_at(c[8], rows), int64s_at(c[8] + 8 * rows, rows)
+    positions = np.empty(rows, dtype=np.int32)
+    pick(int64s_at(c[1], c[2]), c[3], c[4], picked, positions)
+    spare_order = np.empty(rows, dtype=np.int32)
+    if radix_sort(picked, counters, keys, order, spare, spare_order):
+        keys[:] = spare
+        order[:] = spare_order
+    for i in range(rows):
+        order[i] = positions[np.uint64(order[i])]
+
+
+# -- runs ------------------------------------------------------------------------------------------------------
+
+
+@kernel(
+    types.void(OUT_I64, I64, I32, I64, I32, OUT_I64, OUT_I32),
+    types.void(OUT_I64, I32, I32, I32, I32, OUT_I32, OUT_I32),
+)
+def write_merge(chores, keys_a, ids_a, keys_b, ids_b, out_keys, out_ids):  # type: ignore[no-untyped-def]
+    """``merge_runs``, as many equal stretches of the result as there are chores; for several, the keys must be there."""
+    write(
+        chores, 0,
+        (MERGE, keys_a.itemsize, address(keys_a), address(ids_a), len(keys_a), address(keys_b), address(ids_b),
+         len(keys_b), address(out_keys), address(out_ids)),
+    )  # fmt: skip
+    count = len(chores) // WORDS
+    if count > 1:
+        whole = chores[:WORDS].copy()
+        for stretch in range(count):
+            write_stretch(whole, stretch, count, chores[stretch * WORDS :])
+
+
+@kernel(types.void(I64, types.int64, types.int64, OUT_I64))
+def write_stretch(c, stretch, count, out):  # type: ignore[no-untyped-def]
+    """One of ``count`` equal stretches of a merge."""
+    width, rows_a, rows_b = c[1], c[4], c[7]
+    begin, end = (rows_a + rows_b) * stretch // count, (rows_a + rows_b) * (stretch + 1) // count
+    if width == 4:
+        narrow_a, narrow_b = int32s_at(c[2], rows_a), int32s_at(c[5], rows_b)
+        a, end_a = rows_of_first(narrow_a, narrow_b, begin), rows_of_first(narrow_a, narrow_b, end)
+    else:
+        wide_a, wide_b = int64s_at(c[2], rows_a), int64s_at(c[5], rows_b)
+        a, end_a = rows_of_first(wide_a, wide_b, begin), rows_of_first(wide_a, wide_b, end)
+    b, end_b = begin - a, end - end_a
+    write(
+        out, 0,
+        (MERGE, width, c[2] + width * a, c[3] + 4 * a, end_a - a, c[5] + width * b, c[6] + 4 * b, end_b - b,
+         c[8] + width * begin, c[9] + 4 * begin),
+    )  # fmt: skip
+
+
+@kernel(types.void(I64))
+def merge(c):  # type: ignore[no-untyped-def]
+    a, b = c[4], c[7]
+    ids_a, ids_b, out_ids = int32s_at(c[3], a), int32s_at(c[6], b), int32s_at(c[9], a + b)
+    if c[1] == 4:
+        merge_runs(int32s_at(c[2], a), ids_a, int32s_at(c[5], b), ids_b, int32s_at(c[8], a + b), out_ids)
+    else:
+        merge_runs(int64s_at(c[2], a), ids_a, int64s_at(c[5], b), ids_b, int64s_at(c[8], a + b), out_ids)
+
+
+@kernel(types.void(OUT_I64, I32, types.int64, OUT_I64))
+def write_count(chores, ids, first, counts):  # type: ignore[no-untyped-def]
+    """``count_from`` for as many pieces of a run as there are chores."""
+    pieces = len(chores) // WORDS
+    for piece in range(pieces):
+        begin, end = len(ids) * piece // pieces, len(ids) * (piece + 1) // pieces
+        write(
+            chores, piece, (COUNT, address(ids) + 4 * begin, end - begin, first, address(counts) + 8 * piece)
+        )
+
+
+@kernel(types.void(I64))
+def count(c):  # type: ignore[no-untyped-def]
+    counts = int64s_at(c[4], 1)
+    counts[0] = count_from(int32s_at(c[1], c[2]), np.int32(c[3]))
+
+
+@kernel(
+    types.void(OUT_I64, I64, I32, types.int64, types.int64, I64, OUT_I64, OUT_I32),
+    types.void(OUT_I64, I32, I32, types.int64, types.int64, I64, OUT_I32, OUT_I32),
+)
+def write_drop(chores, keys, ids, first, shift, counts, out_keys, out_ids):  # type: ignore[no-untyped-def]
+    """``drop_below`` for as many pieces of a run as there are chores, of which so many entries each are kept."""
+    pieces = len(chores) // WORDS
+    width, at = keys.itemsize, 0
+    for piece in range(pieces):
+        begin, end = len(ids) * piece // pieces, len(ids) * (piece + 1) // pieces
+        write(
+            chores, piece,
+            (DROP, width, address(keys) + width * begin, address(ids) + 4 * begin, end - begin, first, shift,
+             address(out_keys) + width * at, address(out_ids) + 4 * at, counts[piece]),
+        )  # fmt: skip
+        at += counts[piece]
+
+
+@kernel(types.void(I64))
+def drop(c):  # type: ignore[no-untyped-def]
+    rows, kept, first, shift = c[4], c[9], np.int32(c[5]), np.int32(c[6])
+    ids, out_ids = int32s_at(c[3], rows), int32s_at(c[8], kept)
+    if c[1] == 4:
+        drop_below(int32s_at(c[2], rows), ids, first, shift, int32s_at(c[7], kept), out_ids)
+    else:
+        drop_below(int64s_at(c[2], rows), ids, first, shift, int64s_at(c[7], kept), out_ids)
+
+
+@kernel(types.void(OUT_I64, I64, OUT_I64), types.void(OUT_I64, I32, OUT_I32))
+def write_sample(chores, keys, samples):  # type: ignore[no-untyped-def]
+    """The last key of every full block."""
+    write(chores, 0, (SAMPLE, keys.itemsize, address(keys), address(samples), len(samples)))
+
+
+@kernel(types.void(I64))
+def sample(c):  # type: ignore[no-untyped-def]
+    length = c[4]
+    if c[1] == 4:
+        keys, out = int32s_at(c[2], BLOCK * length), int32s_at(c[3], length)
+        for i in range(length):
+            out[i] = keys[BLOCK * i + BLOCK - 1]
+    else:
+        wide, wide_out = int64s_at(c[2], BLOCK * length), int64s_at(c[3], length)
+        for i in range(length):
+            wide_out[i] = wide[BLOCK * i + BLOCK - 1]
+
+
+# -- doing them ------------------------------------------------------------------------------------------------
+
+
+@kernel(types.void(I64))
+def perform(chores):  # type: ignore[no-untyped-def]
+    """Do all chores of a table, in order."""
+    for at in range(0, len(chores), WORDS):
+        chore = chores[at : at + WORDS]
+        kind = chore[0]
+        if kind == FIND:
+            find(chore)
+        elif kind == COLLECT:
+            collect(chore)
+        elif kind == CHECK:
+            check(chore)
+        elif kind == EXPAND:
+            expand(chore)
+        elif kind == SORT:
+            sort(chore)
+        elif kind == MERGE:
+            merge(chore)
+        elif kind == COUNT:
+            count(chore)
+        elif kind == DROP:
+            drop(chore)
+        elif kind == SAMPLE:
+            sample(chore)
+
+
+@kernel(types.boolean(OUT_I64, types.boolean))
+def take(board, first):  # type: ignore[no-untyped-def]
+    """Take the first or the last of the shared chores that are left, and do it; False if none is left.
+
+    Who puts them up begins at one end and helpers at the other, so that mostly the same thread has the same part of
+    the arrays, call after call, in its cache.
+    """
+    left = look(board, SHARED + LEFT)
+    begin, end = (left >> HALF) & MANY, left & MANY
+    if begin == end:
+        return False
+    if swap(board, SHARED + LEFT, left, left + (1 << HALF) if first else left - 1):
+        at = (begin if first else end - 1) * WORDS
+        perform(int64s_at(board[SHARED + TABLE], at + WORDS)[at:])
+        add(board, SHARED + DONE, 1)
+    return True
+
+
+@inlined
+def next_table(board, lane):  # type: ignore[no-untyped-def]
+    """The number of the next table of a lane, where it stands in the word."""
+    return ((look(board, lane + LEFT) >> 2 * HALF) + 1) << 2 * HALF
+
+
+@kernel(types.void(OUT_I64, I64))
+def share(board, chores):  # type: ignore[no-untyped-def]
+    """Put chores up, do what others leave of them, and wait until all are done."""
+    count = len(chores) // WORDS
+    board[SHARED + TABLE] = address(chores)
+    put(board, SHARED + DONE, 0)
+    put(board, SHARED + LEFT, next_table(board, SHARED) | count)
+    while take(board, True):
+        continue
+    while look(board, SHARED + DONE) < count:
+        pause()
+
+
+@kernel(types.int64(OUT_I64, I64))
+def put_aside(board, chores):  # type: ignore[no-untyped-def]
+    """Put chores up that are to be done in order; returns the number of the table. The board has a copy of it."""
+    for i in range(len(chores)):
+        board[ASIDE + TABLE + i] = chores[i]
+    board[ASIDE + LENGTH] = len(chores) // WORDS
+    put(board, ASIDE + DONE, 0)
+    table = next_table(board, ASIDE)
+    put(board, ASIDE + LEFT, table | (board[ASIDE + LENGTH] << HALF))
+    return table >> 2 * HALF
+
+
+@kernel(types.boolean(OUT_I64, types.int64))
+def is_done(board, table):  # type: ignore[no-untyped-def]
+    """Whether a table put aside is done."""
+    left = look(board, ASIDE + LEFT)
+    return left >> 2 * HALF != table or (left >> HALF) & MANY == 0
+
+
+@kernel(types.boolean(OUT_I64))
+def take_aside(board):  # type: ignore[no-untyped-def]
+    """Take the next stretch of the chore aside whose turn it is, and do it; False if there is none to take now.
+
+    Merges have several stretches: those who wait for them can take some, and shared chores come in between.
+    """
+    left = look(board, ASIDE + LEFT)
+    to_go, stretch = (left >> HALF) & MANY, left & MANY
+    if to_go == 0:
+        return False
+    at = ASIDE + TABLE + (board[ASIDE + LENGTH] - to_go) * WORDS
+    chore = board[at : at + WORDS]
+    count = 1 + (chore[4] + chore[7]) // STRETCH if chore[0] == MERGE else 1
+    if stretch >= count:
+        return False
+    if swap(board, ASIDE + LEFT, left, left + 1):
+        if count == 1:
+            perform(chore)
+        else:
+            part = np.empty(WORDS, dtype=np.int64)
+            write_stretch(chore, stretch, count, part)
+            merge(part)
+        if add(board, ASIDE + DONE, 1) + 1 == count:  # the last of them: it is the next one's turn
+            put(board, ASIDE + DONE, 0)
+            put(board, ASIDE + LEFT, ((left >> HALF) - 1) << HALF)
+    return True
+
+
+@kernel(types.void(OUT_I64, types.int64))
+def finish_aside(board, table):  # type: ignore[no-untyped-def]
+    """Help with a table put aside until it is done."""
+    while not is_done(board, table):
+        if not take_aside(board):
+            pause()
+
+
+@kernel(types.void(OUT_I64, I64, types.int64, types.int64))
+def serve(board, posted, seen, looks):  # type: ignore[no-untyped-def]
+    """Do what is put up, until something is posted for the interpreter or there was nothing for so many looks."""
+    add(board, AWAKE, 1)
+    idle = 0
+    while idle < looks and look(posted, 0) == seen:
+        if take(board, False) or take_aside(board):
+            idle = 0
+        else:
+            idle += 1
+            pause()
+    add(board, AWAKE, -1)
+
+
+class Chores:
+    """A table of chores to be, with the arrays that they read and write."""
+
+    def __init__(self) -> None:
+        self._words = np.empty(8 * WORDS, dtype=np.int64)
+        self._held: list[NDArray[Any]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def room(self, count: int = 1) -> NDArray[np.int64]:
+        """Room for so many more; they are written down by a kernel that has their name."""
+        begin, self._count = self._count, self._count + count
+        if self._count * WORDS > len(self._words):
+            self._words = np.concatenate([self._words, np.empty(2 * self._count * WORDS, dtype=np.int64)])
+        return self._words[begin * WORDS : self._count * WORDS]
+
+    def hold(self, *arrays: NDArray[Any]) -> None:
+        """Keep arrays until the chores are done."""
+        self._held += arrays
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        return self._words[: self._count * WORDS]
+
+    def perform(self) -> None:
+        """Do them all now; none is left."""
+        if self._count:
+            perform(self.table)
+            self._count, self._held = 0, []
