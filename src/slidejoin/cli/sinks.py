@@ -145,7 +145,8 @@ def open_sink(where: str, asked: FormatName | None, schema: pa.Schema) -> Iterat
             yield writer
         partial.replace(path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        if partial.is_file():
+            partial.unlink(missing_ok=True)
         raise
 
 
