@@ -186,7 +186,7 @@ def distribute(tree, level, begin, end, positions, out_positions, cursors):  # t
 # -- finding ----------------------------------------------------------------------------------------------
 
 
-@kernel(types.uint64(TREE, types.uint64, types.uint64, types.uint64, types.uint64))
+@inlined
 def place_below(tree, level, place, turn, stop):  # type: ignore[no-untyped-def]
     """Where a stretch that begins at ``place``, which is no block's end, begins in the child of this turn.
 
@@ -206,7 +206,7 @@ def place_below(tree, level, place, turn, stop):  # type: ignore[no-untyped-def]
     return before + count_bits(word)
 
 
-@kernel(types.uint64(TREE, types.uint64, types.uint64, types.uint64, types.uint64, OUT_I32, OUT_I32))
+@inlined
 def descend(tree, low, high, begin, end, starts, ends):  # type: ignore[no-untyped-def]
     """Ranges of the rows whose ranks are from ``low`` up to ``high`` and whose positions from ``begin`` up to ``end``.
 
