@@ -147,6 +147,25 @@ def test_thousands_of_rows(name: str, keys: int, piece: int, monkeypatch: pytest
     assert pairs(probe(index, lows, highs)) == expected(entries, lows, highs)
 
 
+@pytest.mark.parametrize("third", ["as the first", "anything"])
+def test_sort_trees_with_little_room(third: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers in many pieces; blocks that a third key leaves whole, in part or not at all."""
+    monkeypatch.setattr(sort_tree, "ROOM", 1)
+    monkeypatch.setattr(sort_tree, "LISTED", 1)
+    rng = np.random.default_rng(7)
+    first = np.arange(3000)
+    other = first if third == "as the first" else rng.integers(0, 3000, 3000)
+    held = np.stack([first, rng.integers(0, 3000, 3000), other, rng.integers(0, 4, 3000)], axis=1)
+    index = REGISTRY["sort_tree"]()
+    for at in range(0, 3000, 1000):
+        insert(index, held[at : at + 1000], np.arange(at, at + 1000))
+    index.merge()
+    lows, highs = rng.integers(-500, 2000, (30, 4)), rng.integers(1000, 3500, (30, 4))
+    lows[:, 3], highs[:, 3] = rng.integers(-1, 2, 30), rng.integers(2, 5, 30)
+    assert pairs(probe(index, lows, highs)) == expected(dict(enumerate(held)), lows, highs)
+    index.check()
+
+
 @pytest.mark.parametrize("name", SEVERAL)
 def test_an_answer_outlives_later_insertions(name: str) -> None:
     index = small(name)()

@@ -138,3 +138,23 @@ def test_a_failed_step_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_probes_no_answers() -> None:
     nothing = np.empty((0, 2), dtype=np.int64)
     assert Small().probe(Probes(np.empty(0, dtype=np.int32), nothing, nothing)) == []
+
+
+@pytest.mark.parametrize("widths", [(2, 4), (64, 64)])
+def test_the_mutable_part_marks_the_fewer_rows(widths: tuple[int, int]) -> None:
+    """Most of the rows, few, all or none are within; ids have gaps, which nobody may take for rows."""
+    kind = type("Unmerged", (SpoJoin,), {"delta": 1 << 20, "widths": widths})
+    rng = np.random.default_rng(5)
+    held, ids = rows(rng, 700), np.sort(rng.choice(5000, 700, replace=False)).astype(np.int32)
+    index = kind()
+    for at in range(0, 700, 70):
+        index.insert(index.arrange_entries(held[at : at + 70], ids[at : at + 70]))
+        index.check()
+    ends = np.array([-(2**63), -5, 0, 30, 480, 500, 970, 999, 1000, 2**63 - 1])
+    lows, highs = (rng.choice(ends, (400, 2)) for _ in range(2))
+    expected = [
+        (row, int(i))
+        for row in range(400)
+        for i in ids[((held >= lows[row]) & (held <= highs[row])).all(axis=1)]
+    ]
+    assert answer(index, lows, highs) == expected

@@ -138,6 +138,14 @@ def _full(value: Any, count: int) -> np.ndarray:
     return value if isinstance(value, np.ndarray) else np.full(count, value, np.int64)
 
 
+def _columns(values: Sequence[Any], count: int) -> np.ndarray:
+    """Side by side, each of them in one piece; a value is an array, or the same for all rows."""
+    out = np.empty((len(values), count), dtype=np.int64)
+    for column, given in zip(out, values, strict=True):
+        column[:] = given
+    return out.T
+
+
 class AccessPath:
     """One way to index the stored side of a branch.
 
@@ -174,14 +182,20 @@ class AccessPath:
         """Ordinals of the key of every row of a stored-side batch."""
         return self.trees[0].key.encode(batch)
 
+    def slots(self, probe: Probe) -> Slots:
+        """Where the partners of every probing row lie: in any of these; ends may be the same for all rows."""
+        slots = self.trees[0].slots(probe)
+        for tree in self.trees[1:]:
+            slots = intersect(slots, tree.slots(probe))
+        return slots
+
     def intervals(self, batch: pa.RecordBatch) -> Intervals:
         """Where the partners of every row of a probing-side batch lie."""
-        probe = Probe(batch)
         with np.errstate(all="ignore"):
-            slots = self.trees[0].slots(probe)
-            for tree in self.trees[1:]:
-                slots = intersect(slots, tree.slots(probe))
-        count = batch.num_rows
+            slots = self.slots(Probe(batch))
+        return self._items(slots, batch.num_rows)
+
+    def _items(self, slots: Slots, count: int) -> Intervals:
         if len(slots) == 1:
             return Intervals(None, _full(slots[0][0], count), _full(slots[0][1], count))
         lo, hi = np.empty((count, len(slots)), np.int64), np.empty((count, len(slots)), np.int64)
@@ -263,13 +277,12 @@ class EqualityPath(AccessPath):
             valid = other.valid if valid is None else valid if other.valid is None else valid & other.valid
         return Keys(values.view(np.int64), valid)
 
-    def intervals(self, batch: pa.RecordBatch) -> Intervals:
-        probe, count = Probe(batch), batch.num_rows
+    def slots(self, probe: Probe) -> Slots:
+        count = probe.frame.count
         values: np.ndarray | None = None
         empty: np.ndarray | None = None
         for tree in self.trees:
-            with np.errstate(all="ignore"):
-                lo, hi = (_full(end, count) for end in tree.slots(probe)[0])
+            lo, hi = (_full(end, count) for end in tree.slots(probe)[0])
             none = lo > hi
             empty = none if empty is None else empty | none
             point = np.ascontiguousarray(lo)
@@ -278,8 +291,8 @@ class EqualityPath(AccessPath):
         assert empty is not None
         points = values.view(np.int64)
         if not empty.any():
-            return Intervals(None, points, points)
-        return Intervals(None, np.where(empty, I64_MAX, points), np.where(empty, I64_MIN, points))
+            return [(points, points)]
+        return [(np.where(empty, I64_MAX, points), np.where(empty, I64_MIN, points))]
 
 
 class JointPath(AccessPath):
@@ -300,10 +313,18 @@ class JointPath(AccessPath):
         valid: np.ndarray | None = None
         for one in several:
             valid = one.valid if valid is None else valid if one.valid is None else valid & one.valid
-        return Keys(np.stack([one.values for one in several], axis=1), valid)
+        return Keys(_columns([one.values for one in several], batch.num_rows), valid)
 
     def intervals(self, batch: pa.RecordBatch) -> Intervals:
-        return crossed([path.intervals(batch) for path in self.paths], batch.num_rows)
+        probe, count = Probe(batch), batch.num_rows
+        with np.errstate(all="ignore"):
+            slots = [path.slots(probe) for path in self.paths]
+        if all(len(one) == 1 for one in slots):
+            return Intervals(None, *(_columns([one[0][end] for one in slots], count) for end in (0, 1)))
+        return crossed(
+            [path._items(one, count) for path, one in zip(self.paths, slots, strict=True)],  # noqa: SLF001 - its own kind
+            count,
+        )
 
 
 def _bounded(tree: Tree) -> bool:

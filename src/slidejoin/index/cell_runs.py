@@ -272,14 +272,15 @@ class CellRuns(OverRuns[CellRun]):
         del crew  # not worth sharing
         keys = at_least_two(keys)
         _, order = sort_order(np.ascontiguousarray(keys[:, 1]))
-        return Entries(keys[order], in_order(ids, order))
+        return Entries(keys.take(order, axis=0), in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         del hint  # entries are in the order of the second key
         lows, highs = at_least_two(lows), at_least_two(highs)
         order = by_first_key(lows, highs, None)
-        return Probes(order if rows is None else rows[order], lows[order], highs[order])
+        lows, highs = lows.take(order, axis=0), highs.take(order, axis=0)
+        return Probes(order if rows is None else rows[order], lows, highs)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # merging goes from cell to cell

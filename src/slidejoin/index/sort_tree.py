@@ -5,38 +5,39 @@ Design      sorted runs with logarithmic merging; each run is a merge-sort tree:
             of the first key is a few blocks of each level, and what a stretch of the second key has in common with a
             block is a range: so an answer is O(log n) ranges, however many rows they hold. The stretch of the second
             key is searched for once, at the top; on the way down, counts say where it goes on in each child, and a
-            child in which nothing is left of it is not entered: where the two keys run together, most are not. Of
-            further keys every block knows the least and the greatest: a block that is wholly within their bounds, or
-            wholly beyond, needs no looking; of the others the rows are looked at one by one. Until a bound cuts
-            something off, further keys are only kept.
+            child in which nothing is left of it is not entered: where the two keys run together, most are not. A leaf
+            at an end of the stretch is looked through, and what passes is listed. Of further keys every block knows the
+            least and the greatest: a block that is wholly within their bounds, or wholly beyond, needs no looking; the
+            rows of others are looked through, those of leaves sixteen at a time. Until a bound cuts something off,
+            further keys are only kept.
 Invariants  both orders ascend; each level has every row once, by rank within its blocks; counts and turns agree.
 Cost        insert O(log n) amortised for each level and row; probe O(fan log n / log fan) counts a row and run; both
-            keys once, an id for each level and row, and a byte and a half for each level between.
+            keys once, an id for each level and row, and a byte and a half for each level between; a further key once
+            by id, and once more as leaves lie from when it is looked at.
 Reference   none of the seeds: what PO-Join's permutation (seed 002) becomes if it is kept for every block instead of
             being written into a bit array for every probe. The counts are those of a wavelet tree.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps, finished
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import (
-    ALL,
-    SOME,
+    Found,
+    Further,
     Tree,
     bound_blocks,
     bound_leaves,
     distribute,
-    filter_ranges,
-    find_ends,
-    find_ranges,
-    judge_blocks,
+    find_rows,
     keep_by_id,
     merge_firsts,
     merge_seconds,
@@ -49,83 +50,97 @@ LEAF = 6  # exponent: 64 rows of the smallest block; looking through more costs 
 FAN = 4  # exponent: 16 children; fewer make more levels to keep ids for, more make more children to ask
 CHUNK = 6  # exponent: places that share a word
 ROOM = 1 << 14  # ranges found at a time
+SPARE = 16  # places after the last that are read or written and not used, where sixteen go together
 LISTED = 1 << 18  # ids listed at a time, where there are more than two keys
-LEAST, GREATEST = -(2**63), 2**63 - 1
+NO_KEYS: Int64s = np.empty((0, 0), dtype=np.int64)
+NOTHING_FURTHER = Further(np.empty(0, dtype=np.int64), NO_KEYS, NO_KEYS, NO_KEYS, NO_KEYS, 0)
 
 
-class Further(NamedTuple):
-    """The third key and more, by id, and the ends of each over all rows."""
+class FurtherKeys:
+    """The third key and more of an index's rows, by id: held once, whichever runs the rows are merged into.
 
-    keys: Int64s  # of id - base; what stands where there is no row is never read
-    base: int
+    Threads that are probing may hold ``keys`` while rows are added: those that they ask for stay as they are.
+    """
+
+    def __init__(self, keys: Int64s = NO_KEYS, base: int = 0, span: int = 0) -> None:
+        # A row for each key, a column for each id - base; what stands in gaps between ids is never read.
+        self.keys, self.base, self.span = keys, base, span
+
+    def add(self, columns: Int64s, ids: Int32s, base: int, span: int) -> None:
+        """Those of younger rows, which come with their first two keys; ids are from ``base`` on."""
+        if self.span == 0:
+            self.base = base
+        span += base - self.base
+        if span > self.keys.shape[1]:
+            grown = np.empty((len(columns) - 2, span + span // 2), dtype=np.int64)
+            if self.span:
+                grown[:, : self.span] = self.keys[:, : self.span]
+            self.keys = grown
+        keep_by_id(columns, ids, self.base, self.keys)
+        self.span = span
+
+    def without(self, first: int, shift: int) -> FurtherKeys:
+        """Those of ids from ``first`` on, which are less by ``shift``."""
+        gone = min(self.span, max(0, first - self.base))
+        return FurtherKeys(self.keys[:, gone : self.span].copy(), self.base + gone - shift, self.span - gone)
+
+    def of(self, ids: Int32s) -> Int64s:
+        """Those of some rows."""
+        return self.keys.take(ids - np.int32(self.base), axis=1)
+
+
+class Ends(NamedTuple):
+    """Between these lies each further key of some rows: the least and the greatest, of rows that are gone too."""
+
     least: Int64s
     most: Int64s
 
     @staticmethod
-    def of(keys: Int64s, ids: Int32s) -> Further:
-        """Of rows in any order, which come with their first two keys."""
-        base = int(ids.min())
-        by_id = np.empty((int(ids.max()) - base + 1, keys.shape[1] - 2), dtype=np.int64)
-        keep_by_id(keys, ids, base, by_id)
-        return Further(by_id, base, *ends_of(keys))
+    def of(keys: Int64s) -> Ends:
+        """A row for each key."""
+        return Ends(keys.min(axis=1), keys.max(axis=1))
 
-    def with_younger(self, other: Further) -> Further:
+    def with_those(self, other: Ends) -> Ends:
         """Of the rows of both."""
-        span = other.base + len(other.keys) - self.base
-        keys = np.empty((span, self.keys.shape[1]), dtype=np.int64)
-        keys[: len(self.keys)], keys[other.base - self.base :] = self.keys, other.keys
-        return Further(
-            keys, self.base, np.minimum(self.least, other.least), np.maximum(self.most, other.most)
-        )
-
-    def without(self, ids: Int32s, shift: int) -> Further:
-        """Of these rows alone, whose ids are less by ``shift``."""
-        low, high = int(ids.min()), int(ids.max())
-        keys = self.keys[low - self.base : high + 1 - self.base].copy()
-        some = keys[ids - low] if keys.shape[1] else np.empty((1, 0), dtype=np.int64)
-        return Further(keys, low - shift, some.min(axis=0), some.max(axis=0))
-
-    def within(self, tightest: tuple[Int64s, Int64s]) -> bool:
-        """Whether no row is beyond the bounds of any probe."""
-        lows, highs = tightest
-        return bool((lows <= self.least).all() and (highs >= self.most).all())
-
-
-def ends_of(keys: Int64s) -> tuple[Int64s, Int64s]:
-    """The least and the greatest of each further key."""
-    least, most = (np.empty(keys.shape[1] - 2, dtype=np.int64) for _ in range(2))
-    find_ends(keys, least, most)
-    return least, most
+        return Ends(np.minimum(self.least, other.least), np.maximum(self.most, other.most))
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest further keys of every block; those of level j stand from ``begins[j]`` on."""
+    """The least and the greatest further keys of every block; those of level j stand from ``begins[j]`` on.
+
+    And the keys themselves, a row each, as level 0 lies: most of what is looked through lies there.
+    """
 
     begins: Int64s
     least: Int64s
     most: Int64s
+    by_place: Int64s
 
 
 class TreeRun:
-    """A run: both orders, the tree between them, and the further keys."""
+    """A run: both orders, the tree between them, and what there is to know of the further keys."""
 
-    def __init__(self, firsts: Int64s, seconds: Int64s, tree: Tree, further: Further) -> None:
-        self.firsts, self.seconds, self.tree, self.further = firsts, seconds, tree, further
+    def __init__(self, firsts: Int64s, seconds: Int64s, tree: Tree, further: FurtherKeys, ends: Ends) -> None:
+        self.firsts, self.seconds, self.tree = firsts, seconds, tree
+        self.further, self.ends = further, ends
         self.bounds: Bounds | None = None  # made when a probe first asks for them
+        ids = top(tree)
+        self.base = int(ids.min())  # the least id
+        self.span = int(ids.max()) + 1 - self.base
 
     @staticmethod
-    def of(entries: Entries, shape: tuple[int, int]) -> TreeRun:
-        """From a batch in the order of the first key."""
-        keys, ids = entries
-        seconds, positions = sort_order(np.ascontiguousarray(keys[:, 1]))
-        firsts = np.ascontiguousarray(keys[:, 0])
+    def of(entries: Entries, shape: tuple[int, int], further: FurtherKeys) -> TreeRun:
+        """From a batch in the order of the first key; ``further`` is going to have its further keys."""
+        columns, ids = in_columns(entries.keys), entries.ids
+        firsts = columns[0].copy()
+        seconds, positions = sort_order(columns[1])
         tree = planted(len(ids), shape)
         top(tree)[:] = ids[positions]
-        return finished(grown(firsts, seconds, tree, positions, Further.of(keys, ids)))
+        return finished(grown(firsts, seconds, tree, positions, further, Ends.of(columns[2:])))
 
     def merged(self, other: TreeRun) -> Steps[TreeRun]:
         """This and a younger one as one; O(rows) for each level, nothing is sorted."""
-        rows, base = self.rows + other.rows, self.further.base
+        rows, base = self.rows + other.rows, self.base
         tree = planted(rows, (self.tree.leaf, self.tree.fan))
         passes = tree.levels + 4
         pieces = [(at, min(rows, at + PIECE)) for at in range(0, rows, PIECE)]
@@ -135,8 +150,7 @@ class TreeRun:
         for _, end in pieces:
             i, j = merge_firsts(self.firsts, other.firsts, i, j, end, firsts, *places)
             yield PIECE // passes
-        further = self.further.with_younger(other.further)
-        new = np.empty(len(further.keys), dtype=np.int32)
+        new = np.empty(other.base + other.span - base, dtype=np.int32)
         for run, place in zip((self, other), places, strict=True):
             for at in range(0, run.rows, PIECE):
                 end = min(run.rows, at + PIECE)
@@ -150,13 +164,17 @@ class TreeRun:
                 self.seconds, mine, other.seconds, theirs, new, base, i, j, end, seconds, ids, positions
             )
             yield PIECE // passes
-        run = yield from grown(firsts, seconds, tree, positions, further)
+        ends = self.ends.with_those(other.ends)
+        run = yield from grown(firsts, seconds, tree, positions, self.further, ends)
         if self.bounds is not None or other.bounds is not None:  # they will be asked for again
             run.bounds = yield from run.bounded()
         return run
 
-    def without(self, first: int, shift: int = 0) -> TreeRun | None:
-        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none."""
+    def without(self, first: int, shift: int, further: FurtherKeys) -> TreeRun | None:
+        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none.
+
+        ``further`` has the further keys of what is left, by what the ids are then.
+        """
         ids, positions = top(self.tree), self.positions
         by_rank = ids >= first
         kept = np.empty_like(by_rank)
@@ -165,86 +183,54 @@ class TreeRun:
             return None
         moved = np.cumsum(kept, dtype=np.int32) - np.int32(1)
         tree = planted(int(by_rank.sum()), (self.tree.leaf, self.tree.fan))
-        left = ids[by_rank]
-        top(tree)[:] = left - np.int32(shift)
-        further = self.further.without(left, shift)
-        return finished(
-            grown(self.firsts[kept], self.seconds[by_rank], tree, moved[positions[by_rank]], further)
-        )
+        top(tree)[:] = ids[by_rank] - np.int32(shift)
+        firsts, seconds, positions = self.firsts[kept], self.seconds[by_rank], moved[positions[by_rank]]
+        return finished(grown(firsts, seconds, tree, positions, further, self.ends))
 
-    def probe(self, probes: Probes, tightest: tuple[Int64s, Int64s]) -> list[Ranges]:
-        """``tightest``: the greatest lower and the least upper bound of each further key."""
-        room = max(ROOM, most_ranges(self.tree) + 1)
-        numbers, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
-        lows, highs = probes.lows, probes.highs
-        judged = not self.further.within(tightest)
+    def probe(self, rows: Int32s, lows: Int64s, highs: Int64s, tightest: Ends) -> list[Ranges]:
+        """Bounds have a row for each key; ``tightest``: the least upper and the greatest lower one of each further key."""
+        all_within = bool(
+            (self.ends.most <= tightest.least).all() and (self.ends.least >= tightest.most).all()
+        )
+        further = NOTHING_FURTHER if all_within else self._looked_at()
+        a_probe = most_ranges(self.tree)
+        whole = room_for(min(max(ROOM, a_probe), len(rows) * a_probe), self.tree.ids)
+        looked_through = 2 << self.tree.leaf if all_within else self.rows  # by a probe, at most
+        ids = padded(min(max(LISTED, looked_through), len(rows) * looked_through), np.int32)
+        listed = room_for(len(rows), ids)
+        starts, ends = (np.empty(a_probe, dtype=np.int32) for _ in range(2))
         found: list[Ranges] = []
         at = 0
-        while at < len(probes):
-            at, kept, pairs = find_ranges(
-                self.tree, self.firsts, self.seconds, lows, highs, at, numbers, starts, ends
-            )
-            if kept == 1:
-                continue
-            some = slice(1, kept)
-            if judged:
-                found += self._judged(probes, numbers[some], starts[some], ends[some])
-            else:
-                answer = (probes.rows[numbers[some]], starts[some].copy(), ends[some].copy())
-                found.append(Ranges(*answer, self.tree.ids, pairs))
+        while at < len(rows):
+            at, wholes, whole_pairs, lists, pairs = find_rows(
+                self.tree, self.firsts, self.seconds, further, lows, highs, rows, at,
+                starts, ends, whole, listed,
+            )  # fmt: skip
+            if wholes:
+                found.append(taken(whole, wholes, whole.ids, whole_pairs))
+            if lists:
+                found.append(taken(listed, lists, listed.ids[:pairs].copy(), pairs))
         return found
 
-    def _judged(self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s) -> list[Ranges]:
-        """Of ranges that two keys found, what the further keys leave: all, nothing, or what must be looked at."""
+    def _looked_at(self) -> Further:
+        """The further keys, where some of them may be beyond the bounds of a probe."""
         if self.bounds is None:
             self.bounds = finished(self.bounded())
-        verdicts = np.empty(len(numbers), dtype=np.uint8)
-        judge_blocks(self.tree, numbers, starts, *self.bounds, probes.lows, probes.highs, verdicts)
-        found = []
-        whole = np.flatnonzero(verdicts == ALL)
-        if len(whole):
-            pairs = int((ends[whole].astype(np.int64) - starts[whole]).sum())
-            found.append(
-                Ranges(probes.rows[numbers[whole]], starts[whole], ends[whole], self.tree.ids, pairs)
-            )
-        partly = np.flatnonzero(verdicts == SOME)
-        if len(partly):
-            found += self._filtered(probes, numbers[partly], starts[partly], ends[partly])
-        return found
-
-    def _filtered(self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s) -> list[Ranges]:
-        """The rows of the ranges whose further keys are within their bounds too, listed."""
-        rows, begins, stops = (np.empty(len(numbers), dtype=np.int32) for _ in range(3))
-        longest = int((ends - starts).max())
-        ids = np.empty(max(LISTED, longest), dtype=np.int32)
-        found = []
-        at = 0
-        while at < len(numbers):
-            at, kept, pairs = filter_ranges(
-                numbers, starts, ends, self.tree.ids, self.further.keys, self.further.base,
-                probes.lows, probes.highs, probes.rows, at, rows, begins, stops, ids,
-            )  # fmt: skip
-            if kept:
-                listed = (rows[:kept].copy(), begins[:kept].copy(), stops[:kept].copy(), ids[:pairs].copy())
-                found.append(Ranges(*listed, pairs))
-        return found
+        return Further(*self.bounds, self.further.keys, self.further.base)
 
     def bounded(self) -> Steps[Bounds]:
-        """The ends of the further keys of every block."""
-        tree, (keys, base, *_) = self.tree, self.further
+        """The further keys of level 0, and their ends in every block."""
+        tree, keys, base = self.tree, self.further.keys, self.further.base
         blocks = [-(-self.rows >> (tree.leaf + tree.fan * level)) for level in range(tree.levels + 1)]
         begins = np.cumsum([0, *blocks], dtype=np.int64)
-        bounds = Bounds(
-            begins, *(np.empty((int(begins[-1]), keys.shape[1]), dtype=np.int64) for _ in range(2))
-        )
+        least, most = (np.empty((len(keys), begins[-1]), dtype=np.int64) for _ in range(2))
+        by_place = np.empty((len(keys), self.rows + SPARE), dtype=np.int64)  # each key padded
         leaves = max(1, PIECE >> tree.leaf)
         for leaf in range(0, blocks[0], leaves):
-            bound_leaves(
-                tree, keys, base, begins, leaf, min(blocks[0], leaf + leaves), bounds.least, bounds.most
-            )
+            bound_leaves(tree, keys, base, leaf, min(blocks[0], leaf + leaves), by_place, least, most)
             yield PIECE
-        bound_blocks(tree, *bounds)
-        return bounds
+        bound_blocks(tree, begins, least, most)
+        return Bounds(begins, least, most, by_place)
 
     @property
     def rows(self) -> int:
@@ -257,8 +243,8 @@ class TreeRun:
     @property
     def positions(self) -> Int32s:
         """Where each rank stands in the order of the first key."""
-        tree, base = self.tree, self.further.base
-        by_id, same = np.empty(len(self.further.keys), dtype=np.int32), np.arange(self.rows, dtype=np.int32)
+        tree, base = self.tree, self.base
+        by_id, same = np.empty(self.span, dtype=np.int32), np.arange(self.rows, dtype=np.int32)
         note_places(tree.ids, tree.offsets, same, tree.leaf, base, 0, self.rows, by_id)
         positions: Int32s = by_id[top(tree) - np.int32(base)]
         return positions
@@ -266,8 +252,8 @@ class TreeRun:
     @property
     def nbytes(self) -> int:
         bounds = () if self.bounds is None else self.bounds
-        tree, (keys, _, least, most) = self.tree, self.further
-        held = (tree.ids, tree.offsets, tree.counts, tree.planes, keys, least, most, *bounds)
+        tree = self.tree
+        held = (tree.ids, tree.offsets, tree.counts, tree.planes, *self.ends, *bounds)
         return self.firsts.nbytes + self.seconds.nbytes + sum(int(array.nbytes) for array in held)
 
     def check(self) -> None:
@@ -286,19 +272,21 @@ class TreeRun:
                 here = np.sort(positions[ranks])
                 assert np.array_equal(here, np.arange(at, min(rows, at + size))), "a block has its positions"
         assert size >= rows, "the levels reach the whole"
-        others = self.further.keys[top(tree) - self.further.base]
-        if others.shape[1]:
-            assert np.array_equal(self.further.least, others.min(axis=0)), "the ends of further keys"
-            assert np.array_equal(self.further.most, others.max(axis=0)), "the ends of further keys"
+        if len(self.ends.least) == 0:
+            return
+        others = self.further.of(top(tree))
+        assert np.array_equal(self.ends, self.ends.with_those(Ends.of(others))), (
+            "further keys between their ends"
+        )
         if self.bounds is not None:
-            begins, least, most = self.bounds
+            begins, least, most, by_place = self.bounds
+            assert np.array_equal(by_place[:, :rows], self.further.of(tree.ids[:rows])), "as level 0 lies"
             for level in range(tree.levels + 1):
                 size = 1 << (tree.leaf + tree.fan * level)
                 for number, at in enumerate(range(0, rows, size)):
                     known = int(begins[level]) + number
-                    some = others[(positions >= at) & (positions < at + size)]
-                    assert np.array_equal(least[known], some.min(axis=0)), "blocks know their least"
-                    assert np.array_equal(most[known], some.max(axis=0)), "and their greatest"
+                    theirs = Ends.of(others[:, (positions >= at) & (positions < at + size)])
+                    assert np.array_equal((least[:, known], most[:, known]), theirs), "blocks know their ends"
 
 
 def planted(rows: int, shape: tuple[int, int]) -> Tree:
@@ -311,11 +299,28 @@ def planted(rows: int, shape: tuple[int, int]) -> Tree:
     chunks = levels * -(-rows >> chunk)
     return Tree(
         rows, levels, leaf, fan, chunk,
-        np.empty((levels + 1) * rows, dtype=np.int32),
-        np.empty(rows, dtype=np.uint8),
+        padded((levels + 1) * rows, np.int32),
+        padded(rows, np.uint8),
         np.empty((chunks, 1 << fan), dtype=np.int32),
         np.empty((chunks, fan), dtype=np.uint64),
     )  # fmt: skip
+
+
+def padded(length: int, kind: Any) -> NDArray[Any]:
+    """An array that may be read and written beyond its end where sixteen places go together."""
+    return np.empty(length + SPARE, dtype=kind)[:length]
+
+
+def room_for(ranges: int, ids: Int32s) -> Found:
+    """For so many ranges of ids."""
+    rows, starts, ends = (np.empty(ranges, dtype=np.int32) for _ in range(3))
+    return Found(rows, starts, ends, ids)
+
+
+def taken(found: Found, count: int, ids: Int32s, pairs: int) -> Ranges:
+    """The first ranges, taken out of what is going to be written over."""
+    rows, starts, ends = (some[:count].copy() for some in (found.rows, found.starts, found.ends))
+    return Ranges(rows, starts, ends, ids, pairs)
 
 
 def top(tree: Tree) -> Int32s:
@@ -323,7 +328,9 @@ def top(tree: Tree) -> Int32s:
     return tree.ids[tree.levels * tree.rows :]
 
 
-def grown(firsts: Int64s, seconds: Int64s, tree: Tree, positions: Int32s, further: Further) -> Steps[TreeRun]:
+def grown(
+    firsts: Int64s, seconds: Int64s, tree: Tree, positions: Int32s, further: FurtherKeys, ends: Ends
+) -> Steps[TreeRun]:
     """A run whose top is filled, with the levels below filled from the positions of its ranks."""
     rows, passes = tree.rows, tree.levels + 4
     spare = np.empty_like(positions)
@@ -334,7 +341,7 @@ def grown(firsts: Int64s, seconds: Int64s, tree: Tree, positions: Int32s, furthe
             yield PIECE // passes
         positions, spare = spare, positions
     tree.offsets[:] = positions & np.int32((1 << tree.leaf) - 1)
-    return TreeRun(firsts, seconds, tree, further)
+    return TreeRun(firsts, seconds, tree, further, ends)
 
 
 class SortTree(OverRuns[TreeRun]):
@@ -352,34 +359,56 @@ class SortTree(OverRuns[TreeRun]):
         kernels.ready("sort_tree")
         runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
         self._runs: Merging[TreeRun] = Merging(TreeRun.merged, self.growth, self.at_once, runs)
+        self._further = FurtherKeys()
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         del crew  # not worth sharing
-        keys = at_least_two(keys)
-        _, order = sort_order(np.ascontiguousarray(keys[:, 0]))
-        return Entries(keys[order], in_order(ids, order))
+        columns = in_columns(at_least_two(keys))
+        _, order = sort_order(columns[0])
+        return Entries(columns.take(order, axis=1).T, in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         lows, highs = at_least_two(lows), at_least_two(highs)
         order = by_first_key(lows, highs, hint if rows is None else None)
-        return Probes(order if rows is None else rows[order], lows[order], highs[order])
+        lows, highs = (in_columns(ends).take(order, axis=1).T for ends in (lows, highs))
+        return Probes(order if rows is None else rows[order], lows, highs)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # levels are passes over the whole run
-        if len(entries.ids):
-            self._runs.insert(TreeRun.of(entries, (self.leaf, self.fan)))
+        if len(entries.ids) == 0:
+            return
+        run = TreeRun.of(entries, (self.leaf, self.fan), self._further)
+        if entries.keys.shape[1] > 2:
+            self._further.add(in_columns(entries.keys), entries.ids, run.base, run.span)
+        self._runs.insert(run)
 
-    def probe(self, probes: Probes) -> list[Ranges]:
+    def probe(self, probes: Probes) -> Sequence[Ranges]:
+        return self.probe_all([self], probes)[0]
+
+    @staticmethod
+    def probe_all(indexes: Sequence[SortTree], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
+        del crew  # threads have probes of their own
         if len(probes) == 0:
-            return []
-        tightest = ends_of(probes.lows)[1], ends_of(probes.highs)[0]
-        return [ranges for run in self._runs.runs for ranges in run.probe(probes, tightest)]
+            return [[] for _ in indexes]
+        lows, highs = in_columns(probes.lows), in_columns(probes.highs)
+        asked = (probes.rows, lows, highs, Ends(highs[2:].min(axis=1), lows[2:].max(axis=1)))
+        return [
+            [ranges for run in index._runs.runs for ranges in run.probe(*asked)]  # noqa: SLF001 - its own kind
+            for index in indexes
+        ]
 
     def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
         del crew  # one pass of copying
-        self._runs.keep(lambda run: run.without(first, shift))
+        # In another place, since runs that are being probed go on with the ids that they have.
+        left = self._further.without(first, shift)
+        self._runs.keep(lambda run: run.without(first, shift, left))
+        self._further = left
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._further.keys.nbytes
 
     def successor(self) -> SortTree:
         return type(self)(self)
@@ -388,6 +417,11 @@ class SortTree(OverRuns[TreeRun]):
 def at_least_two(keys: Int64s) -> Int64s:
     """A single key stands for both: a row within its bounds once is so twice."""
     return np.repeat(keys, 2, axis=1) if keys.shape[1] == 1 else keys
+
+
+def in_columns(keys: Int64s) -> Int64s:
+    """A row for each key; without copying where each is in one piece already, as arranged ones are."""
+    return np.ascontiguousarray(keys.T)
 
 
 def by_first_key(lows: Int64s, highs: Int64s, hint: Int32s | None) -> Int32s:

@@ -1,19 +1,20 @@
 """SPO-Join: trees that take rows, merged into immutable permutation entries that are quick to probe.
 
 Design      rows go to the mutable part, a B+-tree for each key; a probe of it sets a bit for each row of its stretch
-            of each tree and combines the bit arrays. Every ``delta`` rows, and when the subwindow is complete, the
-            mutable part takes no more rows and waits to be merged into a PO-Join entry: the leaves are in order
-            already, so that permutations take linear time and nothing is sorted. The merge is metered: each insertion
-            moves a few rows for each row that it adds, also for the subwindow before, so no push pays for a whole
-            merge. Meanwhile the waiting trees answer probes and a new mutable part takes the rows that arrive, so that
-            none is lost or met twice.
+            of each tree, or for each row outside where those are fewer, and combines the bit arrays. Every ``delta``
+            rows, and when the subwindow is complete, the mutable part takes no more rows and waits to be merged into a
+            PO-Join entry: the leaves are in order already, so that permutations take linear time and nothing is sorted.
+            The merge is metered: each insertion moves a few rows for each row that it adds, also for the subwindow
+            before, so no push pays for a whole merge. Meanwhile the waiting trees answer probes and a new mutable part
+            takes the rows that arrive, so that none is lost or met twice.
 Invariants  the ids of entries, waiting parts and the mutable part ascend from one to the next; every tree of a part
             has the same ids; at most one entry is in the making.
 Cost        insert O(k log delta) a row, and O(k) for merging; probe O(stretches) a row, of which entries cost a bit
             for each row of all keys but the first.
 Reference   seed 002. We differ: a tuple that arrives during a merge does not wait in a queue for its answer, since the
-            push that brought it returns it; OR is the condition's affair (each alternative has its own index); rows of
-            a subwindow expire together, which is the paper's coarse expiry of whole entries.
+            push that brought it returns it; bits of the fewer rows are set and turned over if need be; OR is the
+            condition's affair (each alternative has its own index); rows of a subwindow expire together, which is the
+            paper's coarse expiry of whole entries.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from slidejoin.index.css_tree import (
 )
 from slidejoin.index.po_join import Entry, Merge, spelled_out
 from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
-from slidejoin.kernels.bit_sets import mark_tree
+from slidejoin.kernels.bit_sets import mark_ids, mark_tree
 from slidejoin.kernels.bplus_tree import copy_ranges
 from slidejoin.kernels.order import sort_order
 from slidejoin.pools import ALONE, Crew
@@ -54,12 +55,19 @@ class Mutable:
         self.trees = [KeyTree(*widths) for _ in range(keys)]
         self.base = base  # the least id
         self.last = base  # the greatest
+        self._present = np.zeros(0, dtype=np.uint64)  # a bit for each row, from the least id on
 
     def insert(self, keys: Int64s, ids: Int32s) -> None:
         for j, tree in enumerate(self.trees):
             ascending, order = sort_order(np.ascontiguousarray(keys[:, j]))
             tree.insert(ascending, ids[order])
         self.last = int(ids[-1])
+        words = self.span // 64 + 1
+        if words > len(self._present):
+            self._present = np.append(
+                self._present, np.zeros(2 * words - len(self._present), dtype=np.uint64)
+            )
+        mark_ids(ids, self.base, self._present)
 
     def probe(self, probes: Probes) -> list[Ranges]:
         words = self.span // 64 + 1
@@ -69,7 +77,9 @@ class Mutable:
             lows, highs = probes.lows[at : at + together], probes.highs[at : at + together]
             sets = np.zeros((len(self.trees), len(lows), words), dtype=np.uint64)
             for j, (tree, some) in enumerate(zip(self.trees, sets, strict=True)):
-                mark_tree(tree.arrays, lows[:, j].copy(), highs[:, j].copy(), self.base, some)
+                mark_tree(
+                    tree.arrays, lows[:, j].copy(), highs[:, j].copy(), self.base, self._present[:words], some
+                )
             ids, ends = common_by_bits(sets, self.base, len(lows) * self.rows)
             found += spelled_out(probes.rows[at : at + together], ends, ids)
         return found
@@ -84,7 +94,7 @@ class Mutable:
 
     @property
     def nbytes(self) -> int:
-        return sum(tree.nbytes for tree in self.trees)
+        return self._present.nbytes + sum(tree.nbytes for tree in self.trees)
 
     def check(self) -> None:
         expected = np.sort(self.trees[0].in_order()[1])
@@ -92,6 +102,8 @@ class Mutable:
             tree.check()
             assert np.array_equal(np.sort(tree.in_order()[1]), expected), "all trees have the same ids"
         assert (int(expected[0]), int(expected[-1])) == (self.base, self.last), "the ids are known"
+        bits = np.unpackbits(self._present.view(np.uint8), bitorder="little")
+        assert np.array_equal(np.flatnonzero(bits) + self.base, expected), "a bit for each row"
 
 
 class HashMutable(Mutable):

@@ -75,6 +75,22 @@ def find_first(tree, key):  # type: ignore[no-untyped-def]
     return child
 
 
+@kernel(types.float64(TREE, types.int64))
+def share_below(tree, key):  # type: ignore[no-untyped-def]
+    """About which share of the rows is below ``key``: as if all children of a node had as many."""
+    child = tree.state[ROOT]
+    fan = tree.state[FAN]
+    below = 0.0
+    each = 1.0  # of the rows are under the node
+    for _ in range(tree.state[HEIGHT]):
+        size = U(tree.fills[child])
+        at = count_below(tree.separators, child * fan, size - ONE, key)
+        each /= np.float64(size)
+        below += each * np.float64(at)
+        child = U(tree.children[child * fan + at])
+    return below
+
+
 @kernel(types.void(TREE, OUT_U64, types.int64, types.int64))
 def add_child(tree, path, separator, child):  # type: ignore[no-untyped-def]
     """Hang a new child right of the path's lowest step, splitting nodes that are full on the way up."""

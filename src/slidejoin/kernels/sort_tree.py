@@ -20,12 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U8, U8, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U8, U8, inlined, kernel, types
 from slidejoin.kernels.bits import count_bits
 from slidejoin.kernels.search import bisect
+from slidejoin.kernels.vector import move_of_16, within_of_16
 
 U = np.uint64
-ZERO, ONE = U(0), U(1)
+ZERO, ONE, SIXTEEN, ALL_16 = U(0), U(1), U(16), U(0xFFFF)
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT_I64_ROWS = types.Array(types.int64, 2, "C")
 OUT_I32_ROWS = types.Array(types.int32, 2, "C")
@@ -55,6 +56,34 @@ TREE = types.NamedTuple(
     ),
     Tree,
 )  # fmt: skip
+
+
+class Further(NamedTuple):
+    """What a run knows of the third key and more; without any, where they need no looking at."""
+
+    begins: NDArray[np.int64]  # where the blocks of each level begin in the two that follow
+    least: NDArray[np.int64]  # of each key a row, a column for each block
+    most: NDArray[np.int64]
+    by_place: NDArray[np.int64]  # a column for each row, as level 0 lies
+    by_id: NDArray[np.int64]  # a column for each id, from `base` on
+    base: int
+
+
+FURTHER = types.NamedTuple(
+    (OUT_I64, OUT_I64_ROWS, OUT_I64_ROWS, OUT_I64_ROWS, OUT_I64_ROWS, types.int64), Further
+)
+
+
+class Found(NamedTuple):
+    """Answers: row ``rows[i]`` has ``ids[starts[i]:ends[i]]``."""
+
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    ids: NDArray[np.int32]
+
+
+FOUND = types.NamedUniTuple(OUT_I32, 4, Found)
 
 
 # -- making -----------------------------------------------------------------------------------------------
@@ -157,7 +186,7 @@ def distribute(tree, level, begin, end, positions, out_positions, cursors):  # t
 # -- finding ----------------------------------------------------------------------------------------------
 
 
-@kernel(types.uint64(TREE, types.uint64, types.uint64, types.uint64, types.uint64))
+@inlined
 def place_below(tree, level, place, turn, stop):  # type: ignore[no-untyped-def]
     """Where a stretch that begins at ``place``, which is no block's end, begins in the child of this turn.
 
@@ -177,56 +206,27 @@ def place_below(tree, level, place, turn, stop):  # type: ignore[no-untyped-def]
     return before + count_bits(word)
 
 
-@kernel(
-    types.uint64(
-        TREE, types.uint64, types.uint64, types.int64, types.int64, types.int64, types.uint64, OUT_I32, OUT_I32, OUT_I32,
-    )
-)  # fmt: skip
-def scan_leaf(  # type: ignore[no-untyped-def]
-    tree, low, high, least, most, probe, kept, out_probes, out_starts, out_ends
-):
-    """Ranges of the places of a leaf whose offsets are from ``least`` up to but not ``most``; neighbours are joined.
-
-    Without a branch, since which row passes is a coin toss. There must be a range before the first. Returns how many
-    there are now.
-    """
-    running = ZERO  # whether the row before passed
-    for number in range(low, high):
-        place = U(number)
-        offset = np.int64(tree.offsets[place])
-        passes = U(offset >= least) & U(offset < most)
-        out_probes[kept], out_starts[kept] = probe, place
-        kept += passes & (ONE - running)
-        out_ends[kept - ONE] = place + ONE if passes else U(out_ends[kept - ONE])
-        running = passes
-    return kept
-
-
-@kernel(
-    types.uint64(
-        TREE, types.uint64, types.uint64, types.uint64, types.uint64, types.int64, types.uint64, OUT_I32, OUT_I32, OUT_I32
-    )
-)  # fmt: skip
-def descend(  # type: ignore[no-untyped-def]
-    tree, low, high, begin, end, probe, kept, out_probes, out_starts, out_ends
-):
+@inlined
+def descend(tree, low, high, begin, end, starts, ends):  # type: ignore[no-untyped-def]
     """Ranges of the rows whose ranks are from ``low`` up to ``high`` and whose positions from ``begin`` up to ``end``.
 
     A block within the positions is taken as it is; of the others, the two at the ends, the children are looked at, until
-    one is without such rows. Returns how many ranges there are.
+    one is without such rows. A leaf at an end is taken too, with rows whose positions are beyond. Returns how many ranges
+    there are.
     """
     n, fan = U(tree.rows), U(tree.fan)
     level, start, stop = U(tree.levels), ZERO, n  # of the block
     other_start, other_low, other_high, other_level = ZERO, ZERO, ZERO, ZERO  # the second of the two
     waits = False
+    kept = ZERO
     if begin == ZERO and end == n:
-        out_probes[kept], out_starts[kept], out_ends[kept] = probe, level * n + low, level * n + high
-        return kept + ONE
+        starts[kept], ends[kept] = level * n + low, level * n + high
+        return ONE
     while True:
         goes_on = False
         if level == ZERO:
-            least, most = np.int64(begin) - np.int64(start), np.int64(end) - np.int64(start)
-            kept = scan_leaf(tree, low, high, least, most, probe, kept, out_probes, out_starts, out_ends)
+            starts[kept], ends[kept] = low, high
+            kept += ONE
         else:
             small = U(tree.leaf) + fan * (level - ONE)
             first, last = (max(begin, start) - start) >> small, (min(end, stop) - ONE - start) >> small
@@ -241,7 +241,7 @@ def descend(  # type: ignore[no-untyped-def]
                 if from_ == to:
                     continue
                 if begin <= child and child_stop <= end:
-                    out_probes[kept], out_starts[kept], out_ends[kept] = probe, shift + from_, shift + to
+                    starts[kept], ends[kept] = shift + from_, shift + to
                     kept += ONE
                 elif not goes_on:
                     goes_on = True
@@ -272,76 +272,40 @@ def stretch(keys, low, high):  # type: ignore[no-untyped-def]
 
 @kernel(types.int64(TREE))
 def most_ranges(tree):  # type: ignore[no-untyped-def]
-    """How many ranges a probe may have: half of two leaves, and the children of two blocks a level."""
-    return (1 << tree.leaf) + 2 + 2 * (tree.levels << tree.fan)
-
-
-@kernel(
-    types.UniTuple(types.int64, 3)(TREE, I64, I64, I64_ROWS, I64_ROWS, types.int64, OUT_I32, OUT_I32, OUT_I32)
-)
-def find_ranges(  # type: ignore[no-untyped-def]
-    tree, firsts, seconds, lows, highs, at, out_probes, out_starts, out_ends
-):
-    """The ranges of ``ids`` that hold the rows within both bounds, for probes from ``at`` on.
-
-    ``firsts`` and ``seconds`` are the two keys, each in its own order. Ranges are written from place 1 on. Stops when the
-    output might not have room for another probe; returns (probe to go on with, places used, pairs).
-    """
-    most = U(most_ranges(tree))
-    room = U(len(out_probes))
-    kept = ONE
-    pairs = ZERO
-    while at < len(lows) and kept + most <= room:
-        i = at
-        at += 1
-        if lows[i, 0] > highs[i, 0] or lows[i, 1] > highs[i, 1]:
-            continue
-        begin, end = stretch(firsts, lows[i, 0], highs[i, 0])
-        low, high = stretch(seconds, lows[i, 1], highs[i, 1])
-        if begin >= end or low >= high:
-            continue
-        before = kept
-        kept = descend(tree, low, high, begin, end, i, kept, out_probes, out_starts, out_ends)
-        for place in range(before, kept):
-            pairs += U(out_ends[U(place)] - out_starts[U(place)])
-    return at, np.int64(kept), np.int64(pairs)
+    """How many ranges a probe may have: two leaves, and the children of two blocks a level."""
+    return 2 + 2 * (tree.levels << tree.fan)
 
 
 # -- further keys -----------------------------------------------------------------------------------------
 
 
-@kernel(types.void(I64_ROWS, OUT_I64, OUT_I64))
-def find_ends(keys, least, most):  # type: ignore[no-untyped-def]
-    """The least and the greatest of each column from the third on."""
-    for j in range(len(least)):
-        low, high = np.int64(GREATEST), np.int64(LEAST)
-        for i in range(len(keys)):
-            low, high = min(low, keys[i, j + 2]), max(high, keys[i, j + 2])
-        least[j], most[j] = low, high
-
-
 @kernel(types.void(I64_ROWS, I32, types.int64, OUT_I64_ROWS))
 def keep_by_id(keys, ids, base, out):  # type: ignore[no-untyped-def]
-    """``out[id - base]`` = the columns from the third on."""
-    for i in range(len(ids)):
-        for j in range(out.shape[1]):
-            out[ids[i] - base, j] = keys[i, j + 2]
+    """``out[:, id - base]`` = the keys from the third on."""
+    for j in range(len(out)):
+        for i in range(U(len(ids))):
+            out[U(j), U(ids[U(i)] - base)] = keys[U(j + 2), U(i)]
 
 
-@kernel(types.void(TREE, I64_ROWS, types.int64, I64, types.int64, types.int64, OUT_I64_ROWS, OUT_I64_ROWS))
-def bound_leaves(tree, others, base, begins, begin, end, least, most):  # type: ignore[no-untyped-def]
-    """The least and the greatest further keys of the leaves from ``begin`` up to ``end``.
+@kernel(
+    types.void(
+        TREE, I64_ROWS, types.int64, types.int64, types.int64, OUT_I64_ROWS, OUT_I64_ROWS, OUT_I64_ROWS
+    )
+)
+def bound_leaves(tree, others, base, begin, end, by_place, least, most):  # type: ignore[no-untyped-def]
+    """The further keys of the leaves from ``begin`` up to ``end`` as they lie, and the ends of each leaf's.
 
-    ``others[id - base]`` are a row's further keys.
+    ``others[:, id - base]`` are a row's further keys.
     """
     size = 1 << tree.leaf
     for leaf in range(begin, end):
-        for j in range(others.shape[1]):
+        for j in range(len(others)):
             low, high = np.int64(GREATEST), np.int64(LEAST)
             for place in range(leaf * size, min(tree.rows, leaf * size + size)):
-                key = others[tree.ids[place] - base, j]
+                key = others[j, tree.ids[place] - base]
+                by_place[j, place] = key
                 low, high = min(low, key), max(high, key)
-            least[begins[0] + leaf, j], most[begins[0] + leaf, j] = low, high
+            least[j, leaf], most[j, leaf] = low, high
 
 
 @kernel(types.void(TREE, I64, OUT_I64_ROWS, OUT_I64_ROWS))
@@ -351,73 +315,129 @@ def bound_blocks(tree, begins, least, most):  # type: ignore[no-untyped-def]
         below = begins[level - 1]
         for block in range(begins[level], begins[level + 1]):
             begin = below + ((block - begins[level]) << tree.fan)
-            for j in range(least.shape[1]):
+            for j in range(len(least)):
                 low, high = np.int64(GREATEST), np.int64(LEAST)
                 for child in range(begin, min(begin + (1 << tree.fan), begins[level])):
-                    low, high = min(low, least[child, j]), max(high, most[child, j])
-                least[block, j], most[block, j] = low, high
+                    low, high = min(low, least[j, child]), max(high, most[j, child])
+                least[j, block], most[j, block] = low, high
 
 
-@kernel(types.void(TREE, I32, I32, I64, I64_ROWS, I64_ROWS, I64_ROWS, I64_ROWS, OUT_U8))
-def judge_blocks(tree, probes, starts, begins, least, most, lows, highs, verdicts):  # type: ignore[no-untyped-def]
-    """Whether the further keys of a range's block are ``NONE``, ``SOME`` or ``ALL`` within the probe's bounds."""
-    for number in range(len(starts)):
-        i = probes[number]
-        level = np.int64(starts[number]) // tree.rows
-        place = np.int64(starts[number]) - level * tree.rows
-        block = begins[level] + (place >> (tree.leaf + tree.fan * level))
-        verdict = ALL
-        for j in range(least.shape[1]):
-            low, high = lows[i, j + 2], highs[i, j + 2]
-            if least[block, j] > high or most[block, j] < low:
-                verdict = NONE
-                break
-            if least[block, j] < low or most[block, j] > high:
-                verdict = SOME
-        verdicts[number] = verdict
+@inlined
+def judge_block(further, block, lows, highs, probe):  # type: ignore[no-untyped-def]
+    """Whether ``NONE``, ``SOME`` or ``ALL`` of a block's further keys are within the probe's bounds."""
+    verdict = ALL
+    for j in range(len(further.least)):
+        low, high = lows[j + 2, probe], highs[j + 2, probe]
+        if further.least[j, block] > high or further.most[j, block] < low:
+            return NONE
+        if further.least[j, block] < low or further.most[j, block] > high:
+            verdict = SOME
+    return verdict
+
+
+@inlined
+def list_of_leaf(  # type: ignore[no-untyped-def]
+    tree, further, lows, highs, probe, begin, end, least, most, at, out
+):
+    """List the ids from place ``begin`` up to ``end`` of a leaf that pass, from ``out[at]`` on; returns where they end.
+
+    The leaf's offsets are to be from ``least`` to ``most``, and all further keys within the probe's bounds. Sixteen rows at
+    a time and without a branch, since which row passes is a coin toss.
+    """
+    for number in range(begin, end, SIXTEEN):
+        place = U(number)
+        passing = ALL_16 >> (SIXTEEN - min(SIXTEEN, end - place))
+        passing &= within_of_16(tree.offsets, place, np.int64(least), np.int64(most))
+        for j in range(len(further.by_place)):
+            passing &= within_of_16(further.by_place[j], place, lows[j + 2, probe], highs[j + 2, probe])
+        at += move_of_16(tree.ids, place, passing, out, at)
+    return at
+
+
+@inlined
+def list_of_block(tree, further, lows, highs, probe, begin, end, at, out):  # type: ignore[no-untyped-def]
+    """List the ids from place ``begin`` up to ``end`` whose further keys are within bounds; returns where they end."""
+    first = at
+    low, high = lows[2, probe], highs[2, probe]
+    for number in range(begin, end):
+        row = tree.ids[U(number)]
+        key = further.by_id[ZERO, U(row - further.base)]
+        out[at] = row
+        at += U(key >= low) & U(key <= high)
+    for j in range(1, len(further.by_id)):  # key by key, so that each pass has one thing to do
+        low, high = lows[j + 2, probe], highs[j + 2, probe]
+        last, at = at, first
+        for number in range(first, last):
+            row = out[U(number)]
+            key = further.by_id[U(j), U(row - further.base)]
+            out[at] = row
+            at += U(key >= low) & U(key <= high)
+    return at
 
 
 @kernel(
-    types.UniTuple(types.int64, 3)(
-        I32, I32, I32, I32, I64_ROWS, types.int64, I64_ROWS, I64_ROWS, I32, types.int64,
-        OUT_I32, OUT_I32, OUT_I32, OUT_I32,
+    types.UniTuple(types.int64, 5)(
+        TREE, I64, I64, FURTHER, I64_ROWS, I64_ROWS, I32, types.int64, OUT_I32, OUT_I32, FOUND, FOUND
     )
-)  # fmt: skip
-def filter_ranges(  # type: ignore[no-untyped-def]
-    probes, starts, ends, ids, others, base, lows, highs, rows, at, out_rows, out_starts, out_ends, out_ids
+)
+def find_rows(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - handing all on to another costs a fifth
+    tree, firsts, seconds, further, lows, highs, rows, at, starts, ends, whole, listed
 ):
-    """Of the ranges from ``at`` on, list the ids whose further keys are within bounds too.
+    """The rows within all bounds, for probes from ``at`` on: as ranges of the tree's ids, and listed.
 
-    Stops when ``out_ids`` might not have room for another range; returns (range to go on with, ranges, pairs).
+    ``firsts`` and ``seconds`` are the two keys, each in its own order; bounds have a row for each key. Listed are the rows
+    of leaves at an end of the first key's stretch; with further keys also those of other leaves, which are looked through
+    sooner than thought about, and of blocks of which their bounds leave a part. ``starts`` and ``ends`` are scratch for a
+    probe. Stops when the outputs might not have room for another probe; returns (probe to go on with, whole ranges, their
+    pairs, listed ranges, their pairs).
     """
-    room = U(len(out_ids))
-    kept = 0
-    pairs = ZERO
-    while at < len(starts):
-        begin, end = U(starts[at]), U(ends[at])
-        if pairs + (end - begin) > room:
+    n, leaf, more = U(tree.rows), U(tree.leaf), len(further.by_place) > 0
+    wholes, lists, whole_pairs, pairs = ZERO, ZERO, ZERO, ZERO
+    while at < len(rows) and wholes + U(len(starts)) <= U(len(whole.rows)):
+        i = at
+        begin, end, low, high = ZERO, ZERO, ZERO, ZERO
+        if lows[0, i] <= highs[0, i] and lows[1, i] <= highs[1, i]:
+            begin, end = stretch(firsts, lows[0, i], highs[0, i])
+            low, high = stretch(seconds, lows[1, i], highs[1, i])
+        if begin >= end or low >= high:
+            at += 1
+            continue
+        count = descend(tree, low, high, begin, end, starts, ends)
+        looked_through = U(2) << leaf
+        if more:
+            looked_through = ZERO
+            for number in range(count):
+                looked_through += U(ends[U(number)] - starts[U(number)])
+        if pairs + looked_through > U(len(listed.ids)):
             break
-        i = probes[at]
         at += 1
         first = pairs
-        low, high = lows[i, 2], highs[i, 2]
-        for place in range(begin, end):
-            row = ids[U(place)]
-            key = others[U(row - base), ZERO]
-            out_ids[pairs] = row
-            pairs += U(key >= low) & U(key <= high)
-        for j in range(1, others.shape[1]):  # key by key, so that each pass has one thing to do
-            low, high = lows[i, j + 2], highs[i, j + 2]
-            last, pairs = pairs, first
-            for place in range(first, last):
-                row = out_ids[U(place)]
-                key = others[U(row - base), U(j)]
-                out_ids[pairs] = row
-                pairs += U(key >= low) & U(key <= high)
+        for number in range(count):
+            from_, to = U(starts[U(number)]), U(ends[U(number)])
+            level, place = ZERO, from_
+            while place >= n:
+                place -= n
+                level += ONE
+            verdict = ALL
+            if level == ZERO:
+                start = place >> leaf << leaf
+                stop = min(n, start + (ONE << leaf))
+                if more or start < begin or end < stop:
+                    least, most = max(begin, start) - start, min(end, stop) - ONE - start
+                    pairs = list_of_leaf(
+                        tree, further, lows, highs, i, from_, to, least, most, pairs, listed.ids
+                    )
+                    continue
+            elif more:
+                block = U(further.begins[level]) + (place >> (leaf + U(tree.fan) * level))
+                verdict = judge_block(further, block, lows, highs, i)
+            if verdict == ALL:
+                whole.rows[wholes], whole.starts[wholes], whole.ends[wholes] = rows[i], from_, to
+                wholes += ONE
+                whole_pairs += to - from_
+            elif verdict == SOME:
+                pairs = list_of_block(tree, further, lows, highs, i, from_, to, pairs, listed.ids)
         if pairs > first:
-            if kept > 0 and out_rows[kept - 1] == rows[i] and U(out_ends[kept - 1]) == first:
-                out_ends[kept - 1] = pairs
-            else:
-                out_rows[kept], out_starts[kept], out_ends[kept] = rows[i], first, pairs
-                kept += 1
-    return at, kept, np.int64(pairs)
+            listed.rows[lists], listed.starts[lists], listed.ends[lists] = rows[i], first, pairs
+            lists += ONE
+    return at, np.int64(wholes), np.int64(whole_pairs), np.int64(lists), np.int64(pairs)

@@ -1,7 +1,8 @@
 """Comparing several neighbours at once.
 
-Where a value falls among 16 sorted keys is how many of them are below it. One vector comparison and a count of
-its bits answers that without a branch; a loop over the keys is not made into one by the compiler.
+Where a value falls among 16 sorted keys is how many of them are below it; which of 16 keys lie between two values is a
+word of bits, and with it those of 16 others that stand at the same places are moved together. Vector instructions, and a
+count of bits, do that without a branch; a loop over the keys is not made into them by the compiler.
 """
 
 from __future__ import annotations
@@ -24,7 +25,51 @@ if config.DISABLE_JIT:
 
         return count
 
+    def chooser(width: int) -> Any:
+        def choose(keys: Any, at: Any, low: Any, high: Any) -> Any:
+            some = keys[int(at) : int(at) + width]
+            inside = np.flatnonzero((some >= low) & (some <= high))
+            return np.uint64(sum(1 << int(place) for place in inside))
+
+        return choose
+
+    COMPRESSES = False
+
+    def mover(width: int, *, compresses: bool = COMPRESSES) -> Any:
+        del compresses  # it is all the same here
+
+        def move(values: Any, at: Any, bits: Any, out: Any, to: Any) -> Any:
+            some = [values[int(at) + place] for place in range(width) if int(bits) >> place & 1]
+            out[int(to) : int(to) + len(some)] = some
+            return np.uint64(len(some))
+
+        return move
+
 else:
+    import numba.core.cgutils
+    from llvmlite.binding import llvm_version_info
+
+    cgutils: Any = numba.core.cgutils
+    COMPRESSES = llvm_version_info >= (20,)  # older ones do not know the instruction behind it
+
+    def neighbours(context: Any, builder: Any, kind: Any, array: Any, at: Any, width: int) -> Any:
+        """The vector of ``array[at : at + width]``."""
+        bits = kind.dtype.bitwidth
+        vector = ir.VectorType(ir.IntType(bits), width)
+        view = context.make_array(kind)(context, builder, array)
+        values = builder.load(builder.bitcast(builder.gep(view.data, [at]), vector.as_pointer()))
+        values.align = bits // 8
+        return values
+
+    def alike(builder: Any, value: Any, width: int) -> Any:
+        """The vector of one value."""
+        lane = ir.IntType(32)
+        nothing = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
+        return builder.shuffle_vector(
+            builder.insert_element(nothing, value, lane(0)),
+            nothing,
+            ir.Constant(ir.VectorType(lane, width), [0] * width),
+        )
 
     def counter(width: int, comparison: str) -> Any:
         """A kernel's function: how many of ``keys[at : at + width]`` compare so with an int64; all must be there."""
@@ -34,26 +79,17 @@ else:
             bits = keys.dtype.bitwidth
 
             def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-                view = context.make_array(signature.args[0])(context, builder, arguments[0])
-                word, lane, wide = ir.IntType(bits), ir.IntType(32), ir.IntType(64)
-                vector = ir.VectorType(word, width)
-                place = builder.gep(view.data, [arguments[1]])
-                values = builder.load(builder.bitcast(place, vector.as_pointer()))
-                values.align = bits // 8
-                want = arguments[2]
+                array, at, want = arguments
+                word, wide = ir.IntType(bits), ir.IntType(64)
+                values = neighbours(context, builder, signature.args[0], array, at, width)
                 if bits < 64:  # compared in its own width, a value beyond the ends is above or below all keys
                     least, most = wide(-(1 << (bits - 1))), wide((1 << (bits - 1)) - 1)
                     above, below = builder.icmp_signed(">", want, most), builder.icmp_signed("<", want, least)
                     want = builder.select(above, most, builder.select(below, least, want))
                     want = builder.trunc(want, word)
-                nothing = ir.Constant(vector, ir.Undefined)
-                alike = builder.shuffle_vector(
-                    builder.insert_element(nothing, want, lane(0)),
-                    nothing,
-                    ir.Constant(ir.VectorType(lane, width), [0] * width),
-                )
                 set_bits = ir.IntType(width)
-                found = builder.bitcast(builder.icmp_signed(comparison, values, alike), set_bits)
+                compared = builder.icmp_signed(comparison, values, alike(builder, want, width))
+                found = builder.bitcast(compared, set_bits)
                 if bits < 64:
                     if comparison == "<":
                         found = builder.or_(found, builder.sext(above, set_bits))
@@ -65,8 +101,71 @@ else:
 
         return count
 
+    def chooser(width: int) -> Any:
+        """A kernel's function: the bits of those of ``keys[at : at + width]`` within ``[low, high]``.
+
+        The two ends are int64, and must fit the keys.
+        """
+
+        @intrinsic
+        def choose(typing_context, keys, at, low, high):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                array, at, *ends = arguments
+                kind = signature.args[0]
+                values = neighbours(context, builder, kind, array, at, width)
+                compare = builder.icmp_signed if kind.dtype.signed else builder.icmp_unsigned
+                if kind.dtype.bitwidth < 64:
+                    ends = [builder.trunc(end, values.type.element) for end in ends]
+                low, high = (alike(builder, end, width) for end in ends)
+                above, below = compare(">=", values, low), compare("<=", values, high)
+                inside = builder.bitcast(builder.and_(above, below), ir.IntType(width))
+                return builder.zext(inside, ir.IntType(64))
+
+            return types.uint64(keys, types.uint64, types.int64, types.int64), generate
+
+        return choose
+
+    def mover(width: int, *, compresses: bool = COMPRESSES) -> Any:
+        """A kernel's function: those of ``values[at : at + width]`` whose bits are set go to ``out[to:]``; how many.
+
+        Up to ``width`` places of the output are written, however many are wanted. Values are int32.
+        """
+        lane = ir.IntType(32)
+        vector = ir.VectorType(lane, width)
+
+        def one_by_one(builder: Any, values: Any, chosen: Any, begin: Any) -> None:
+            at = lane(0)
+            for place in map(lane, range(width)):
+                builder.store(builder.extract_element(values, place), builder.gep(begin, [at]))
+                at = builder.add(at, builder.zext(builder.extract_element(chosen, place), lane))
+
+        def at_once(builder: Any, values: Any, chosen: Any, begin: Any) -> None:
+            kind = ir.FunctionType(vector, [vector, chosen.type, vector])
+            name = f"llvm.experimental.vector.compress.v{width}i32"
+            compress = cgutils.get_or_insert_function(builder.module, kind, name)
+            moved = builder.call(compress, [values, chosen, ir.Constant(vector, ir.Undefined)])
+            builder.store(moved, builder.bitcast(begin, vector.as_pointer())).align = 4
+
+        @intrinsic
+        def move(typing_context, values, at, bits, out, to):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                array, at, bits, out, to = arguments
+                some = neighbours(context, builder, signature.args[0], array, at, width)
+                set_bits = builder.trunc(bits, ir.IntType(width))
+                chosen = builder.bitcast(set_bits, ir.VectorType(ir.IntType(1), width))
+                view = context.make_array(signature.args[3])(context, builder, out)
+                store = at_once if compresses else one_by_one
+                store(builder, some, chosen, builder.gep(view.data, [to]))
+                return builder.zext(builder.ctpop(set_bits), ir.IntType(64))
+
+            return types.uint64(values, types.uint64, types.uint64, out, types.uint64), generate
+
+        return move
+
 
 below_of_16 = counter(16, "<")
 below_of_32 = counter(32, "<")
 up_to_of_8 = counter(8, "<=")
 up_to_of_32 = counter(32, "<=")
+within_of_16 = chooser(16)
+move_of_16 = mover(16)
