@@ -66,19 +66,21 @@ class Runs(Generic[AnyRun]):
             run = runs.pop()
             absorbed.append(Entries(run.keys, run.ids))
             rows += len(run.keys)
-        chores = Chores()
-        runs.append(self._build(merged_in_turn(entries, absorbed, chores), chores))
-        self._runs = tuple(runs)
-        self._unfinished = crew.aside(chores)
+        self._replace(runs, entries, absorbed, crew)
 
     def merge(self, crew: Crew) -> None:
         """Make one run of all; from the shortest up, so that each row moves as little as possible."""
         if len(self.runs) < 2:
             return
-        entries = Entries(self.runs[-1].keys, self.runs[-1].ids)
-        for run in reversed(self.runs[:-1]):
-            entries = Entries(run.keys, run.ids).merged(entries, crew)
-        self._runs = (self._built(entries),)
+        newest, *older = (Entries(run.keys, run.ids) for run in reversed(self.runs))
+        self._replace([], newest, older, crew)
+
+    def _replace(self, kept: list[AnyRun], newest: Entries, older: Sequence[Entries], crew: Crew) -> None:
+        """Hold some runs as they are and one of the others, which another thread may be merging for a while."""
+        chores = Chores()
+        merged = self._build(merged_in_turn(newest, older, chores), chores)
+        self._runs = (*kept, merged)
+        self._unfinished = crew.aside(chores)
 
     def drop_below(self, first: int, shift: int, crew: Crew) -> None:
         kept = []
