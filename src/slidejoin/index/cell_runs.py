@@ -15,6 +15,7 @@ Reference   none of the seeds: 001 and 004 measure the two-dimensional band with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,11 +29,10 @@ from slidejoin.kernels.cell_runs import (
     PADDING,
     TASKS,
     fill_cells,
-    look_through,
+    find_in_cells,
     measure_cells,
-    meet_cells,
     merge_cells,
-    search_cells,
+    sift,
 )
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.search import bisect_all
@@ -44,7 +44,7 @@ SAMPLE = 4096  # rows that quantiles are taken from
 LOOKED = 2  # rows looked through in the time of half a bisection
 WATCHED = 64  # probes that the widths of intervals are learnt from
 EVERY = 32  # batches of probes between two looks
-ROOM = 1 << 14  # ranges found at a time
+ROOM = 1 << 15  # ranges found at a time
 DENSE = 32  # rows for each probe up to which nearly every cache line of a run is going to be met
 STALE = 3  # times too few or too many cells before new ones are cut
 
@@ -158,32 +158,37 @@ class CellRun:
 
     def probe(self, probes: Probes) -> list[Ranges]:
         held, lows, highs = self.columns, probes.lows, probes.highs
+        further = held.others.shape[1] > 0
+        named = np.arange(len(probes), dtype=np.int32) if further else probes.rows
         room = max(ROOM, self.longest // 2 + 7)
         rows, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
         numbers, cells, places = (
             np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3)
         )  # searched four at a time
-        last = np.empty(1, dtype=np.int32)
         found: list[Ranges] = []
         dense = DENSE * len(probes) > self.rows
-        at, cell = 0, -1
-        while at < len(probes):
-            at, cell = meet_cells(
-                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, lows, highs, dense,
-                at, cell, numbers[:TASKS], cells[:TASKS], last,
+        state = np.array([0, -1, 0, 0])
+        while state[0] < len(probes) or state[2] < state[3]:
+            kept, pairs = find_in_cells(
+                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, lows, highs, named,
+                dense, self.longest, state, numbers, cells, places, rows, starts, ends,
             )  # fmt: skip
-            count = int(last[0])
-            search_cells(held.offsets, held.seconds, lows, numbers, cells, count, self.longest, places)
-            task = 0
-            while task < count:
-                task, kept, pairs = look_through(
-                    held.offsets, self.least, self.most, held.firsts, held.seconds, held.others, lows, highs,
-                    probes.rows, numbers, cells, places, task, count, rows, starts, ends,
-                )  # fmt: skip
-                if kept > 1:
-                    answer = (rows[1:kept].copy(), starts[1:kept].copy(), ends[1:kept].copy())
-                    found.append(Ranges(*answer, held.ids, pairs))
+            if kept > 1 and further:
+                found += self._sifted(probes, rows[1:kept], starts[1:kept], ends[1:kept], room)
+            elif kept > 1:
+                found.append(taken(rows, starts, ends, kept, held.ids, pairs))
         return found
+
+    def _sifted(
+        self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s, room: int
+    ) -> Iterator[Ranges]:
+        """What passes by the further keys of ranges that were found by the first two; ``numbers`` are of probes."""
+        held, asked, at = self.columns, (probes.lows, probes.highs, probes.rows), 0
+        rows, begins, stops = (np.empty(room, dtype=np.int32) for _ in range(3))
+        while at < len(numbers):
+            at, kept, pairs = sift(held.others, *asked, numbers, starts, ends, at, rows, begins, stops)
+            if kept > 1:
+                yield taken(rows, begins, stops, kept, held.ids, pairs)
 
     def widths(self, lows: Int64s, highs: Int64s) -> tuple[float, float]:
         """The shares of the rows that lie between the bounds of either key, on average: estimates.
@@ -247,6 +252,11 @@ def fill(
     cells = np.empty(len(ids), dtype=np.int32)
     bisect_all(splitters, firsts, cells)
     fill_cells(cells, firsts, seconds, others, ids, *out)
+
+
+def taken(rows: Int32s, starts: Int32s, ends: Int32s, kept: int, ids: Int32s, pairs: int) -> Ranges:
+    """What a kernel has found, which wrote it from place 1 on."""
+    return Ranges(rows[1:kept].copy(), starts[1:kept].copy(), ends[1:kept].copy(), ids, pairs)
 
 
 class CellRuns(OverRuns[CellRun]):

@@ -17,6 +17,7 @@ from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.search import bisect
 
 U = np.uint64
+AHEAD = 16  # ranges: about the time that one miss takes
 ZERO, ONE, TWO, THREE, FOUR, SIX, EIGHT = (U(n) for n in (0, 1, 2, 3, 4, 6, 8))
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT_I64_ROWS = types.Array(types.int64, 2, "C")
@@ -233,25 +234,23 @@ def meet_cells(  # type: ignore[no-untyped-def]
 
 @kernel(
     types.UniTuple(types.int64, 3)(
-        I32, I64, I64, I64, I64, I64_ROWS, I64_ROWS, I64_ROWS, I32, I32, I32, I32, types.int64, types.int64,
+        I32, I64, I64, I64, I64, I64_ROWS, I64_ROWS, I32, I32, I32, I32, types.int64, types.int64, types.uint64,
         OUT_I32, OUT_I32, OUT_I32,
     )
 )  # fmt: skip
 def look_through(  # type: ignore[no-untyped-def]
-    offsets, least, most, firsts, seconds, others, lows, highs, rows, probes, cells, places, at, count,
+    offsets, least, most, firsts, seconds, lows, highs, rows, probes, cells, places, at, count, kept,
     out_rows, out_starts, out_ends,
 ):  # fmt: skip
-    """The ranges of rows that are within all bounds, for tasks from ``at`` to ``count``, searched by ``search_cells``.
+    """The ranges of rows within the bounds of the first two keys, for tasks from ``at`` to ``count``.
 
-    A stretch of fewer than four rows, as most are, is looked at without branches, since which rows pass is a coin toss.
-    Of a longer one in a cell that lies wholly within the first key's bounds, and with no further keys, all rows are the
-    answer; elsewhere it is looked through, and neighbours that pass are one range. Ranges are written from place 1 on.
-    Stops when the output might not have room for another task, which takes half its cell's rows and six; returns (task
-    to go on with, places used, pairs).
+    The tasks were searched by ``search_cells``. A stretch of fewer than four rows, as most are, is looked at without
+    branches, since which rows pass is a coin toss. Of a longer one in a cell that lies wholly within the first key's
+    bounds, all rows are the answer; elsewhere it is looked through, and neighbours that pass are one range. Ranges are
+    written from place ``kept`` on, at least 1. Stops when the output might not have room for another task, which takes half its cell's
+    rows and six; returns (task to go on with, places used, pairs).
     """
     room = U(len(out_rows))
-    more = others.shape[1]
-    kept = ONE
     pairs = ZERO
     while at < count:
         t = U(at)
@@ -268,7 +267,7 @@ def look_through(  # type: ignore[no-untyped-def]
         )
         if kept + SIX > room:
             return at, np.int64(kept), np.int64(pairs)
-        if more == 0 and (inside < FOUR or begin + FOUR > end):
+        if inside < FOUR or begin + FOUR > end:
             end = min(end, begin + FOUR)
             for number in range(4):
                 place = begin + U(number)
@@ -286,7 +285,7 @@ def look_through(  # type: ignore[no-untyped-def]
         if kept + ((end - begin) >> ONE) + SIX > room:
             return at, np.int64(kept), np.int64(pairs)
         at += 1
-        if more == 0 and least[c] >= low and most[c] <= high:
+        if least[c] >= low and most[c] <= high:
             out_rows[kept] = row
             out_starts[kept] = begin
             out_ends[kept] = end
@@ -298,6 +297,80 @@ def look_through(  # type: ignore[no-untyped-def]
             place = U(number)
             key = firsts[place]
             passes = U(key >= low) & U(key <= high)
+            out_rows[kept] = row
+            out_starts[kept] = place
+            kept += passes & (ONE - running)
+            out_ends[kept - ONE] = place + ONE if passes else U(out_ends[kept - ONE])
+            pairs += passes
+            running = passes
+    return at, np.int64(kept), np.int64(pairs)
+
+
+@kernel(
+    types.UniTuple(types.int64, 2)(
+        I64, I32, I64, I64, I64, I64, I64_ROWS, I64_ROWS, I32, types.boolean, types.int64, OUT_I64,
+        OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32,
+    )
+)  # fmt: skip
+def find_in_cells(  # type: ignore[no-untyped-def]
+    splitters, offsets, least, most, firsts, seconds, lows, highs, rows, dense, longest, state,
+    probes, cells, places, out_rows, out_starts, out_ends,
+):  # fmt: skip
+    """The ranges of rows within the bounds of the first two keys, from place 1 on, until there is no room.
+
+    Some tasks at a time, as many as the cache holds: the cells that are met, then where the searches end, then the rows.
+    ``state`` is where it was left: probe, cell of it, task, tasks; the probe is behind the last when all is done. Returns
+    (places used, pairs).
+    """
+    last = np.empty(1, dtype=np.int32)
+    kept, pairs = np.int64(1), np.int64(0)
+    while True:
+        if state[2] == state[3]:
+            if state[0] >= len(lows):
+                return kept, pairs
+            state[0], state[1] = meet_cells(
+                splitters, offsets, least, most, firsts, seconds, lows, highs, dense, state[0], state[1],
+                probes[:TASKS], cells[:TASKS], last,
+            )  # fmt: skip
+            state[2], state[3] = 0, last[0]
+            search_cells(offsets, seconds, lows, probes, cells, state[3], longest, places)
+        state[2], kept, more = look_through(
+            offsets, least, most, firsts, seconds, lows, highs, rows, probes, cells, places, state[2], state[3], U(kept),
+            out_rows, out_starts, out_ends,
+        )  # fmt: skip
+        pairs += more
+        if state[2] < state[3]:
+            return kept, pairs
+
+
+@kernel(
+    types.UniTuple(types.int64, 3)(
+        I64_ROWS, I64_ROWS, I64_ROWS, I32, I32, I32, I32, types.int64, OUT_I32, OUT_I32, OUT_I32
+    )
+)  # fmt: skip
+def sift(others, lows, highs, rows, probes, starts, ends, at, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
+    """What of the ranges from ``at`` on is within the bounds of the further keys too; ``probes`` says whose they are.
+
+    After the first two keys, and apart from looking for those, because it is a coin toss again which rows pass. Writes
+    and stops as ``look_through`` does; a range takes half its rows and two.
+    """
+    room = U(len(out_rows))
+    more = others.shape[1]
+    kept = ONE
+    pairs = ZERO
+    while at < len(probes):
+        t = U(at)
+        begin, end = U(starts[t]), U(ends[t])
+        if kept + ((end - begin) >> ONE) + TWO > room:
+            break
+        if at + AHEAD < len(probes):
+            prefetch(others, U(starts[t + U(AHEAD)]) * U(more))
+        i = U(probes[t])
+        row = rows[i]
+        running = ZERO
+        for number in range(begin, end):
+            place = U(number)
+            passes = ONE
             for j in range(more):
                 key = others[place, U(j)]
                 passes &= U(key >= lows[i, U(j) + TWO]) & U(key <= highs[i, U(j) + TWO])
@@ -307,4 +380,5 @@ def look_through(  # type: ignore[no-untyped-def]
             out_ends[kept - ONE] = place + ONE if passes else U(out_ends[kept - ONE])
             pairs += passes
             running = passes
+        at += 1
     return at, np.int64(kept), np.int64(pairs)
