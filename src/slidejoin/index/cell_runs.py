@@ -15,16 +15,17 @@ Reference   none of the seeds: 001 and 004 measure the two-dimensional band with
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin import kernels
+from slidejoin.index.further_keys import Ends, FurtherKeys, at_least_two, in_columns
 from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
-from slidejoin.index.sort_tree import at_least_two, by_first_key
+from slidejoin.index.sort_tree import by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
     TASKS,
@@ -32,8 +33,8 @@ from slidejoin.kernels.cell_runs import (
     find_in_cells,
     measure_cells,
     merge_cells,
-    sift,
 )
+from slidejoin.kernels.further_keys import sift
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.search import bisect_all
 from slidejoin.pools import ALONE, Crew
@@ -55,11 +56,10 @@ class Columns(NamedTuple):
     offsets: Int32s
     firsts: Int64s
     seconds: Int64s
-    others: Int64s
     ids: Int32s
 
     @staticmethod
-    def of(rows: int, cells: int, others: int) -> Columns:
+    def of(rows: int, cells: int) -> Columns:
         """Room for so many rows."""
         firsts, seconds = np.empty(rows + PADDING, dtype=np.int64), np.empty(rows + PADDING, dtype=np.int64)
         firsts[rows:] = seconds[rows:] = 0
@@ -67,7 +67,6 @@ class Columns(NamedTuple):
             np.empty(cells + 1, dtype=np.int32),
             firsts,
             seconds,
-            np.empty((rows, others), dtype=np.int64),
             np.empty(rows, dtype=np.int32),
         )
 
@@ -75,14 +74,17 @@ class Columns(NamedTuple):
         """Room for so many rows of some of the cells, from row ``at`` on; offsets are a copy."""
         here = slice(at, at + rows)
         offsets = self.offsets[cell : end + 1].copy()
-        return Columns(offsets, self.firsts[here], self.seconds[here], self.others[here], self.ids[here])
+        return Columns(offsets, self.firsts[here], self.seconds[here], self.ids[here])
 
 
 class CellRun:
-    """A run: rows by cell and second key. ``firsts`` and ``seconds`` are padded for the kernels."""
+    """A run: rows by cell and second key. ``firsts`` and ``seconds`` are padded for the kernels.
 
-    def __init__(self, splitters: Int64s, columns: Columns) -> None:
-        self.splitters, self.columns = splitters, columns
+    ``further`` has the further keys of its ids, and of others.
+    """
+
+    def __init__(self, splitters: Int64s, columns: Columns, further: FurtherKeys) -> None:
+        self.splitters, self.columns, self.further = splitters, columns, further
         cells = len(columns.offsets) - 1
         self.least: Int64s = np.empty(cells, dtype=np.int64)
         self.most: Int64s = np.empty(cells, dtype=np.int64)
@@ -90,18 +92,18 @@ class CellRun:
         self.longest = int(np.diff(columns.offsets).max())
 
     @staticmethod
-    def cut(firsts: Int64s, seconds: Int64s, others: Int64s, ids: Int32s, splitters: Int64s) -> CellRun:
+    def cut(firsts: Int64s, seconds: Int64s, ids: Int32s, splitters: Int64s, further: FurtherKeys) -> CellRun:
         """From rows in the order of the second key."""
-        out = Columns.of(len(ids), len(splitters) + 1, others.shape[1])
-        fill(firsts, seconds, others, ids, splitters, out)
-        return CellRun(splitters, out)
+        out = Columns.of(len(ids), len(splitters) + 1)
+        fill(firsts, seconds, ids, splitters, out)
+        return CellRun(splitters, out, further)
 
     def recut(self, splitters: Int64s) -> Steps[CellRun]:
         """The same rows in other cells: a few of those at a time are gathered from the cells that they overlap."""
         if splitters is self.splitters:
             return self
         held, cells = self.columns, len(splitters) + 1
-        out = Columns.of(self.rows, cells, held.others.shape[1])
+        out = Columns.of(self.rows, cells)
         many = max(1, cells * PIECE // self.rows)
         at = 0
         for cell in range(0, cells, many):
@@ -119,74 +121,69 @@ class CellRun:
             seconds, order = sort_order(held.seconds[rows])
             rows = rows[order]
             piece = out.piece(cell, end, at, len(rows))
-            fill(
-                held.firsts[rows],
-                seconds,
-                held.others[rows],
-                held.ids[rows],
-                splitters[cell : end - 1],
-                piece,
-            )
+            fill(held.firsts[rows], seconds, held.ids[rows], splitters[cell : end - 1], piece)
             out.offsets[cell : end + 1] = at + piece.offsets
             at += len(rows)
             yield len(rows)
-        return CellRun(splitters, out)
+        return CellRun(splitters, out, self.further)
 
     def merged(self, other: CellRun) -> Steps[CellRun]:
         """Both as one, in the cells of this."""
         other = yield from other.recut(self.splitters)
         rows = self.rows + other.rows
-        out = Columns.of(rows, self.cells, self.columns.others.shape[1])
+        out = Columns.of(rows, self.cells)
         many = max(1, self.cells * PIECE // rows)
         for cell in range(0, self.cells, many):
             end = min(self.cells, cell + many)
             merge_cells(*self.columns, *other.columns, cell, end, *out)
             yield int(out.offsets[end] - out.offsets[cell])
-        return CellRun(self.splitters, out)
+        return CellRun(self.splitters, out, self.further)
 
-    def without(self, first: int, shift: int = 0) -> CellRun | None:
-        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none."""
+    def without(self, first: int, shift: int, further: FurtherKeys) -> CellRun | None:
+        """The rows whose ids are at least ``first``, less by ``shift``; None if there are none.
+
+        ``further`` has the further keys of what is left, by what the ids are then.
+        """
         held = self.columns
         kept = np.flatnonzero(held.ids >= first)
         if len(kept) == 0:
             return None
-        out = Columns.of(len(kept), self.cells, held.others.shape[1])
+        out = Columns.of(len(kept), self.cells)
         out.offsets[:] = np.searchsorted(kept, held.offsets)
         out.firsts[: len(kept)], out.seconds[: len(kept)] = held.firsts[kept], held.seconds[kept]
-        out.others[:], out.ids[:] = held.others[kept], held.ids[kept] - np.int32(shift)
-        return CellRun(self.splitters, out)
+        out.ids[:] = held.ids[kept] - np.int32(shift)
+        return CellRun(self.splitters, out, further)
 
-    def probe(self, probes: Probes) -> list[Ranges]:
-        held, lows, highs = self.columns, probes.lows, probes.highs
-        further = held.others.shape[1] > 0
-        named = np.arange(len(probes), dtype=np.int32) if further else probes.rows
+    def probe(self, by_two: Probes, probes: Probes | None) -> Iterator[Ranges]:
+        """The answers by the first two keys; if the whole ``probes`` are given, by the further ones as well."""
+        held = self.columns
         room = max(ROOM, self.longest // 2 + 7)
         rows, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
         numbers, cells, places = (
             np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3)
         )  # searched four at a time
-        found: list[Ranges] = []
-        dense = DENSE * len(probes) > self.rows
+        named = by_two.rows if probes is None else np.arange(len(by_two), dtype=np.int32)
+        dense = DENSE * len(by_two) > self.rows
         state = np.array([0, -1, 0, 0])
-        while state[0] < len(probes) or state[2] < state[3]:
+        while state[0] < len(by_two) or state[2] < state[3]:
             kept, pairs = find_in_cells(
-                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, lows, highs, named,
+                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, *by_two.ends, named,
                 dense, self.longest, state, numbers, cells, places, rows, starts, ends,
             )  # fmt: skip
-            if kept > 1 and further:
-                found += self._sifted(probes, rows[1:kept], starts[1:kept], ends[1:kept], room)
+            if kept > 1 and probes is not None:
+                yield from self._sifted(probes, rows[1:kept], starts[1:kept], ends[1:kept], room)
             elif kept > 1:
-                found.append(taken(rows, starts, ends, kept, held.ids, pairs))
-        return found
+                yield taken(rows, starts, ends, kept, held.ids, pairs)
 
     def _sifted(
         self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s, room: int
     ) -> Iterator[Ranges]:
         """What passes by the further keys of ranges that were found by the first two; ``numbers`` are of probes."""
-        held, asked, at = self.columns, (probes.lows, probes.highs, probes.rows), 0
+        held, asked, at = self.columns, (*probes.ends, probes.rows), 0
+        keys = (self.further.keys, self.further.base, held.ids)
         rows, begins, stops = (np.empty(room, dtype=np.int32) for _ in range(3))
         while at < len(numbers):
-            at, kept, pairs = sift(held.others, *asked, numbers, starts, ends, at, rows, begins, stops)
+            at, kept, pairs = sift(*keys, *asked, numbers, starts, ends, at, rows, begins, stops)
             if kept > 1:
                 yield taken(rows, begins, stops, kept, held.ids, pairs)
 
@@ -229,7 +226,7 @@ class CellRun:
         return sum(array.nbytes for array in held)
 
     def check(self) -> None:
-        offsets, firsts, seconds, _, _ = self.columns
+        offsets, firsts, seconds, _ = self.columns
         assert offsets[0] == 0, "cells begin at nought"
         assert offsets[-1] == self.rows, "every row is in a cell"
         assert len(firsts) == len(seconds) == self.rows + PADDING, "keys are padded"
@@ -245,13 +242,11 @@ class CellRun:
                 assert most <= bounds[cell + 1], "first keys are not above their own splitter"
 
 
-def fill(
-    firsts: Int64s, seconds: Int64s, others: Int64s, ids: Int32s, splitters: Int64s, out: Columns
-) -> None:
+def fill(firsts: Int64s, seconds: Int64s, ids: Int32s, splitters: Int64s, out: Columns) -> None:
     """Put rows, which come in the order of the second key, into their cells."""
     cells = np.empty(len(ids), dtype=np.int32)
     bisect_all(splitters, firsts, cells)
-    fill_cells(cells, firsts, seconds, others, ids, *out)
+    fill_cells(cells, firsts, seconds, ids, *out)
 
 
 def taken(rows: Int32s, starts: Int32s, ends: Int32s, kept: int, ids: Int32s, pairs: int) -> Ranges:
@@ -270,19 +265,21 @@ class CellRuns(OverRuns[CellRun]):
 
     def __init__(self, before: CellRuns | None = None) -> None:
         """``before``: of the subwindow before, whose probes have shown how wide intervals are."""
-        kernels.ready("cell_runs")
+        kernels.ready("further_keys", "cell_runs")
         runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
         self._runs: Merging[CellRun] = Merging(self._merged, self.growth, self.at_once, runs)
         # How much wider, in rows, the second key's intervals are than the first's.
         self._shape: float = 1.0 if before is None else before._shape  # noqa: SLF001 - of its own kind
         self._batches = 0  # of probes
+        self._further = FurtherKeys()
+        self._ends: Ends | None = None  # of the further keys, if there are any
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         del crew  # not worth sharing
-        keys = at_least_two(keys)
-        _, order = sort_order(np.ascontiguousarray(keys[:, 1]))
-        return Entries(keys.take(order, axis=0), in_order(ids, order))
+        columns = in_columns(at_least_two(keys))
+        _, order = sort_order(columns[1])
+        return Entries(columns.take(order, axis=1).T, in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
@@ -303,8 +300,13 @@ class CellRuns(OverRuns[CellRun]):
             splitters = longest.splitters
         else:
             splitters = quantiles(keys[:, 0], self._wanted(len(ids)))
-        firsts, seconds, others = map(np.ascontiguousarray, (keys[:, 0], keys[:, 1], keys[:, 2:]))
-        self._runs.insert(CellRun.cut(firsts, seconds, others, ids, splitters))
+        columns = in_columns(keys)
+        if len(columns) > 2:
+            base, last = int(ids.min()), int(ids.max())
+            self._further.add(columns, ids, base, last - base + 1)
+            ends = Ends.of(columns[2:])
+            self._ends = ends if self._ends is None else self._ends.with_those(ends)
+        self._runs.insert(CellRun.cut(columns[0], columns[1], ids, splitters, self._further))
 
     def _wanted(self, rows: int) -> int:
         """How many cells a run of so many rows should have."""
@@ -327,21 +329,44 @@ class CellRuns(OverRuns[CellRun]):
                 older = yield from older.recut(splitters)
         return (yield from older.merged(younger))
 
-    def probe(self, probes: Probes) -> list[Ranges]:
+    def probe(self, probes: Probes) -> Sequence[Ranges]:
+        return self.probe_all([self], probes)[0]
+
+    @staticmethod
+    def probe_all(indexes: Sequence[CellRuns], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
+        del crew  # threads have probes of their own
+        if len(probes) == 0:
+            return [[] for _ in indexes]
+        lows, highs = probes.lows, probes.highs
+        tightest = Ends(highs[:, 2:].min(axis=0), lows[:, 2:].max(axis=0))
+        # What the first two keys are searched by stands close together.
+        by_two = Probes(probes.rows, np.ascontiguousarray(lows[:, :2]), np.ascontiguousarray(highs[:, :2]))
+        return [list(index._found(probes, by_two, tightest)) for index in indexes]  # noqa: SLF001 - its own kind
+
+    def _found(self, probes: Probes, by_two: Probes, tightest: Ends) -> Iterator[Ranges]:
         runs = self._runs.runs
-        if len(probes) == 0 or not runs:
-            return []
+        if not runs:
+            return
         if self._batches % EVERY == 0:
             some = slice(None, None, len(probes) // WATCHED + 1)
-            first, second = runs[0].widths(probes.lows[some], probes.highs[some])
+            first, second = runs[0].widths(by_two.lows[some], by_two.highs[some])
             least = 0.5 / runs[0].rows  # estimates of less are none
             self._shape = max(second, least) / max(first, least)
         self._batches += 1
-        return [ranges for run in runs for ranges in run.probe(probes)]
+        further = self._ends is not None and not self._ends.within(tightest)
+        for run in runs:
+            yield from run.probe(by_two, probes if further else None)
 
     def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
         del crew  # one pass of copying
-        self._runs.keep(lambda run: run.without(first, shift))
+        # In another place, since runs that are being probed go on with the ids that they have.
+        left = self._further.without(first, shift)
+        self._runs.keep(lambda run: run.without(first, shift, left))
+        self._further = left
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._further.keys.nbytes
 
     def successor(self) -> CellRuns:
         return type(self)(self)

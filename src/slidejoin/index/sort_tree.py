@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin import kernels
+from slidejoin.index.further_keys import NO_KEYS, Ends, FurtherKeys, at_least_two, in_columns
 from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps, finished
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
 from slidejoin.kernels.order import ascends, sort_order
@@ -38,7 +39,6 @@ from slidejoin.kernels.sort_tree import (
     bound_leaves,
     distribute,
     find_rows,
-    keep_by_id,
     merge_firsts,
     merge_seconds,
     most_ranges,
@@ -52,57 +52,7 @@ CHUNK = 6  # exponent: places that share a word
 ROOM = 1 << 14  # ranges found at a time
 SPARE = 16  # places after the last that are read or written and not used, where sixteen go together
 LISTED = 1 << 18  # ids listed at a time, where there are more than two keys
-NO_KEYS: Int64s = np.empty((0, 0), dtype=np.int64)
 NOTHING_FURTHER = Further(np.empty(0, dtype=np.int64), NO_KEYS, NO_KEYS, NO_KEYS, NO_KEYS, 0)
-
-
-class FurtherKeys:
-    """The third key and more of an index's rows, by id: held once, whichever runs the rows are merged into.
-
-    Threads that are probing may hold ``keys`` while rows are added: those that they ask for stay as they are.
-    """
-
-    def __init__(self, keys: Int64s = NO_KEYS, base: int = 0, span: int = 0) -> None:
-        # A row for each key, a column for each id - base; what stands in gaps between ids is never read.
-        self.keys, self.base, self.span = keys, base, span
-
-    def add(self, columns: Int64s, ids: Int32s, base: int, span: int) -> None:
-        """Those of younger rows, which come with their first two keys; ids are from ``base`` on."""
-        if self.span == 0:
-            self.base = base
-        span += base - self.base
-        if span > self.keys.shape[1]:
-            grown = np.empty((len(columns) - 2, span + span // 2), dtype=np.int64)
-            if self.span:
-                grown[:, : self.span] = self.keys[:, : self.span]
-            self.keys = grown
-        keep_by_id(columns, ids, self.base, self.keys)
-        self.span = span
-
-    def without(self, first: int, shift: int) -> FurtherKeys:
-        """Those of ids from ``first`` on, which are less by ``shift``."""
-        gone = min(self.span, max(0, first - self.base))
-        return FurtherKeys(self.keys[:, gone : self.span].copy(), self.base + gone - shift, self.span - gone)
-
-    def of(self, ids: Int32s) -> Int64s:
-        """Those of some rows."""
-        return self.keys.take(ids - np.int32(self.base), axis=1)
-
-
-class Ends(NamedTuple):
-    """Between these lies each further key of some rows: the least and the greatest, of rows that are gone too."""
-
-    least: Int64s
-    most: Int64s
-
-    @staticmethod
-    def of(keys: Int64s) -> Ends:
-        """A row for each key."""
-        return Ends(keys.min(axis=1), keys.max(axis=1))
-
-    def with_those(self, other: Ends) -> Ends:
-        """Of the rows of both."""
-        return Ends(np.minimum(self.least, other.least), np.maximum(self.most, other.most))
 
 
 class Bounds(NamedTuple):
@@ -188,10 +138,8 @@ class TreeRun:
         return finished(grown(firsts, seconds, tree, positions, further, self.ends))
 
     def probe(self, rows: Int32s, lows: Int64s, highs: Int64s, tightest: Ends) -> list[Ranges]:
-        """Bounds have a row for each key; ``tightest``: the least upper and the greatest lower one of each further key."""
-        all_within = bool(
-            (self.ends.most <= tightest.least).all() and (self.ends.least >= tightest.most).all()
-        )
+        """Bounds have a row for each key; ``tightest`` are those of the further keys."""
+        all_within = self.ends.within(tightest)
         further = NOTHING_FURTHER if all_within else self._looked_at()
         a_probe = most_ranges(self.tree)
         whole = room_for(min(max(ROOM, a_probe), len(rows) * a_probe), self.tree.ids)
@@ -356,7 +304,7 @@ class SortTree(OverRuns[TreeRun]):
 
     def __init__(self, before: SortTree | None = None) -> None:
         """``before``: of the subwindow before."""
-        kernels.ready("sort_tree")
+        kernels.ready("further_keys", "sort_tree")
         runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
         self._runs: Merging[TreeRun] = Merging(TreeRun.merged, self.growth, self.at_once, runs)
         self._further = FurtherKeys()
@@ -412,16 +360,6 @@ class SortTree(OverRuns[TreeRun]):
 
     def successor(self) -> SortTree:
         return type(self)(self)
-
-
-def at_least_two(keys: Int64s) -> Int64s:
-    """A single key stands for both: a row within its bounds once is so twice."""
-    return np.repeat(keys, 2, axis=1) if keys.shape[1] == 1 else keys
-
-
-def in_columns(keys: Int64s) -> Int64s:
-    """A row for each key; without copying where each is in one piece already, as arranged ones are."""
-    return np.ascontiguousarray(keys.T)
 
 
 def by_first_key(lows: Int64s, highs: Int64s, hint: Int32s | None) -> Int32s:

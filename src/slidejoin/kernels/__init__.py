@@ -41,7 +41,17 @@ MODULES = (
     "search", "merge", "order", "expand", "chores", "buckets", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
 )  # fmt: skip
 
-ON_DEMAND = ("bplus_tree", "bit_sets", "id_sets", "css_tree", "po_join", "sort_tree", "cell_runs", "nested")
+ON_DEMAND = (
+    "bplus_tree",
+    "bit_sets",
+    "id_sets",
+    "css_tree",
+    "po_join",
+    "further_keys",
+    "sort_tree",
+    "cell_runs",
+    "nested",
+)
 
 _declared: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {}
 _loaded: frozenset[str] = frozenset()

@@ -17,7 +17,6 @@ from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.search import bisect
 
 U = np.uint64
-AHEAD = 16  # ranges: about the time that one miss takes
 ZERO, ONE, TWO, THREE, FOUR, SIX, EIGHT = (U(n) for n in (0, 1, 2, 3, 4, 6, 8))
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT_I64_ROWS = types.Array(types.int64, 2, "C")
@@ -27,10 +26,8 @@ PADDING = 4
 TASKS = 1024  # cells that probes meet, searched together: their places stay in the first-level cache
 
 
-@kernel(types.void(I32, I64, I64, I64_ROWS, I32, OUT_I32, OUT_I64, OUT_I64, OUT_I64_ROWS, OUT_I32))
-def fill_cells(  # type: ignore[no-untyped-def]
-    cells, firsts, seconds, others, ids, offsets, out_firsts, out_seconds, out_others, out_ids
-):
+@kernel(types.void(I32, I64, I64, I32, OUT_I32, OUT_I64, OUT_I64, OUT_I32))
+def fill_cells(cells, firsts, seconds, ids, offsets, out_firsts, out_seconds, out_ids):  # type: ignore[no-untyped-def]
     """Distribute rows, which come in the order of the second key, to their cells; it stays so within each."""
     count = len(offsets) - 1
     offsets[:] = 0
@@ -38,7 +35,6 @@ def fill_cells(  # type: ignore[no-untyped-def]
         offsets[U(cells[i]) + ONE] += 1
     for c in range(count):
         offsets[c + 1] += offsets[c]
-    more = others.shape[1]
     for i in range(len(cells)):
         cell = U(cells[i])
         place = U(offsets[cell])
@@ -46,8 +42,6 @@ def fill_cells(  # type: ignore[no-untyped-def]
         out_firsts[place] = firsts[i]
         out_seconds[place] = seconds[i]
         out_ids[place] = ids[i]
-        for j in range(more):
-            out_others[place, j] = others[i, j]
     for c in range(count):  # each was moved on to the next one's beginning
         offsets[count - c] = offsets[count - c - 1]
     offsets[0] = 0
@@ -55,16 +49,14 @@ def fill_cells(  # type: ignore[no-untyped-def]
 
 @kernel(
     types.void(
-        I32, I64, I64, I64_ROWS, I32, I32, I64, I64, I64_ROWS, I32, types.int64, types.int64,
-        OUT_I32, OUT_I64, OUT_I64, OUT_I64_ROWS, OUT_I32,
+        I32, I64, I64, I32, I32, I64, I64, I32, types.int64, types.int64, OUT_I32, OUT_I64, OUT_I64, OUT_I32
     )
 )  # fmt: skip
 def merge_cells(  # type: ignore[no-untyped-def]
-    offsets_a, firsts_a, seconds_a, others_a, ids_a, offsets_b, firsts_b, seconds_b, others_b, ids_b,
-    begin, end, offsets, out_firsts, out_seconds, out_others, out_ids,
+    offsets_a, firsts_a, seconds_a, ids_a, offsets_b, firsts_b, seconds_b, ids_b, begin, end,
+    offsets, out_firsts, out_seconds, out_ids,
 ):  # fmt: skip
     """Merge two runs of the same cells, cell by cell, from ``begin`` up to ``end``. O(rows + cells)."""
-    more = others_a.shape[1]
     at = U(offsets_a[begin]) + U(offsets_b[begin])
     for c in range(begin, end):
         offsets[c] = at
@@ -76,21 +68,15 @@ def merge_cells(  # type: ignore[no-untyped-def]
             out_seconds[at] = key_b if take_b else key_a
             out_firsts[at] = firsts_b[b] if take_b else firsts_a[a]
             out_ids[at] = ids_b[b] if take_b else ids_a[a]
-            for j in range(more):
-                out_others[at, j] = others_b[b, j] if take_b else others_a[a, j]
             b += U(take_b)
             a += U(not take_b)
             at += ONE
         while a < end_a:
             out_firsts[at], out_seconds[at], out_ids[at] = firsts_a[a], seconds_a[a], ids_a[a]
-            for j in range(more):
-                out_others[at, j] = others_a[a, j]
             a += ONE
             at += ONE
         while b < end_b:
             out_firsts[at], out_seconds[at], out_ids[at] = firsts_b[b], seconds_b[b], ids_b[b]
-            for j in range(more):
-                out_others[at, j] = others_b[b, j]
             b += ONE
             at += ONE
     offsets[end] = at
@@ -341,44 +327,3 @@ def find_in_cells(  # type: ignore[no-untyped-def]
         pairs += more
         if state[2] < state[3]:
             return kept, pairs
-
-
-@kernel(
-    types.UniTuple(types.int64, 3)(
-        I64_ROWS, I64_ROWS, I64_ROWS, I32, I32, I32, I32, types.int64, OUT_I32, OUT_I32, OUT_I32
-    )
-)  # fmt: skip
-def sift(others, lows, highs, rows, probes, starts, ends, at, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
-    """What of the ranges from ``at`` on is within the bounds of the further keys too; ``probes`` says whose they are.
-
-    After the first two keys, and apart from looking for those, because it is a coin toss again which rows pass. Writes
-    and stops as ``look_through`` does; a range takes half its rows and two.
-    """
-    room = U(len(out_rows))
-    more = others.shape[1]
-    kept = ONE
-    pairs = ZERO
-    while at < len(probes):
-        t = U(at)
-        begin, end = U(starts[t]), U(ends[t])
-        if kept + ((end - begin) >> ONE) + TWO > room:
-            break
-        if at + AHEAD < len(probes):
-            prefetch(others, U(starts[t + U(AHEAD)]) * U(more))
-        i = U(probes[t])
-        row = rows[i]
-        running = ZERO
-        for number in range(begin, end):
-            place = U(number)
-            passes = ONE
-            for j in range(more):
-                key = others[place, U(j)]
-                passes &= U(key >= lows[i, U(j) + TWO]) & U(key <= highs[i, U(j) + TWO])
-            out_rows[kept] = row
-            out_starts[kept] = place
-            kept += passes & (ONE - running)
-            out_ends[kept - ONE] = place + ONE if passes else U(out_ends[kept - ONE])
-            pairs += passes
-            running = passes
-        at += 1
-    return at, np.int64(kept), np.int64(pairs)

@@ -279,14 +279,6 @@ def most_ranges(tree):  # type: ignore[no-untyped-def]
 # -- further keys -----------------------------------------------------------------------------------------
 
 
-@kernel(types.void(I64_ROWS, I32, types.int64, OUT_I64_ROWS))
-def keep_by_id(keys, ids, base, out):  # type: ignore[no-untyped-def]
-    """``out[:, id - base]`` = the keys from the third on."""
-    for j in range(len(out)):
-        for i in range(U(len(ids))):
-            out[U(j), U(ids[U(i)] - base)] = keys[U(j + 2), U(i)]
-
-
 @kernel(
     types.void(
         TREE, I64_ROWS, types.int64, types.int64, types.int64, OUT_I64_ROWS, OUT_I64_ROWS, OUT_I64_ROWS
