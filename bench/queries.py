@@ -27,12 +27,20 @@ CONDITIONS = {
     "q3": "l.a > r.a AND l.b < r.b",
 }
 
-# Beside the two of Q3, on rows of three columns.
+# Beside the first two, on rows of three columns.
 THIRD = {
-    "none": "",
-    "always true": " AND l.c < r.c + 20000000",
-    "a half": " AND l.c < r.c",
-    "a hundredth": " AND abs(l.c - r.c) <= 17700",
+    "q3": {
+        "none": "",
+        "always true": " AND l.c < r.c + 20000000",
+        "a half": " AND l.c < r.c",
+        "a hundredth": " AND abs(l.c - r.c) <= 17700",
+    },
+    "band": {
+        "none": "",
+        "always true": f" AND abs(l.c - r.c) <= {2 * SIDE}",
+        "a half": " AND l.c < r.c",
+        "a hundredth": f" AND abs(l.c - r.c) <= {SIDE // 200}",
+    },
 }
 
 
@@ -46,11 +54,11 @@ class Query:
     correlation: float = 0.0
     slide: int = 1
     seed: int = SEED
-    third: str | None = None  # of THIRD
+    third: str | None = None  # of THIRD[kind]
 
     @property
     def condition(self) -> str:
-        return CONDITIONS[self.kind] + ("" if self.third is None else THIRD[self.third])
+        return CONDITIONS[self.kind] + ("" if self.third is None else THIRD[self.kind][self.third])
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -353,20 +353,37 @@ def three(say: Say, *, quick: bool) -> Section:
     difference is noise.
     """
     window = 20_000 if quick else 100_000
+    settings: dict[str, tuple[str, dict[str, Any]]] = {
+        "": (
+            f"Q3, w = {window:,}",
+            {"kind": "q3", "window": window, "batch": 4096, "correlation": RHO, "slide": window // 10},
+        ),
+        "bands.": (
+            f"bands, w = {1 << (15 if quick else 18):,}",
+            {"kind": "band", "window": 1 << (15 if quick else 18), "batch": 1 << (13 if quick else 15)},
+        ),
+    }
+    figures, detail = [], {}
+    for prefix, (at, query) in settings.items():
+        found, detail[at] = third_predicates(say, prefix, at, query, quick=quick)
+        figures += found
+    return Section(figures, detail)
+
+
+def third_predicates(
+    say: Say, prefix: str, at: str, query: dict[str, Any], *, quick: bool
+) -> tuple[list[Figure], dict[str, Any]]:
     thirds = {
         "two": "none", "two, again": "none", "always true": "always true", "a half": "a half", "a hundredth": "a hundredth",
     }  # fmt: skip
-    workloads = {
-        name: asdict(Query("q3", window, batch=4096, correlation=RHO, slide=window // 10, third=third))
-        for name, third in thirds.items()
-    }
+    workloads = {name: asdict(Query(**query, third=third)) for name, third in thirds.items()}
     with Stage(f"{PEERS}:Together", workloads=workloads) as stage:
-        say("three predicates: filling the windows")
+        say(f"three predicates, {at}: filling the windows")
         stage.call("fill")
         stage.call("turn", batches=4)
         turns = []
         for number in range(2 if quick else 5):
-            say(f"three predicates: round {number}")
+            say(f"three predicates, {at}: round {number}")
             turns.append(stage.call("turn", batches=4 if quick else 12))
         setup = stage.call("setup")
     for turn in turns:
@@ -385,17 +402,13 @@ def three(say: Say, *, quick: bool) -> Section:
             else "three predicates against two on the same output" if name == "always true"
             else f"a third that keeps {name} of the output, against two"
         )  # fmt: skip
-        figures.append(
-            Figure(f"three.{name}", f"Q3, w = {window:,}: {what}", value, "x", goal, spread=spread)
-        )
-    return Section(
-        figures,
-        {
-            "workloads": workloads,
-            "turns": [{"seconds": t["seconds"], "pairs": t["pairs"]} for t in turns],
-            "setup": setup,
-        },
-    )
+        figures.append(Figure(f"three.{prefix}{name}", f"{at}: {what}", value, "x", goal, spread=spread))
+    detail = {
+        "workloads": workloads,
+        "turns": [{"seconds": t["seconds"], "pairs": t["pairs"]} for t in turns],
+        "setup": setup,
+    }
+    return figures, detail
 
 
 def _short(turn: dict[str, Any]) -> dict[str, Any]:

@@ -32,9 +32,10 @@ def watching(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr(pools, "cores", lambda: 3)
         pools._helpers.cache_clear()
         if request.param == "awake":
-            patch.setattr(pools, "LOOKS", 10_000_000)
+            patch.setattr(pools, "PATIENCE", 10**9)
+            patch.setattr(pools, "ALONE_FOR", 0.0)
         else:
-            patch.setattr(pools, "LOOKS", 1)
+            patch.setattr(pools, "PATIENCE", 1)
         yield
     pools._helpers.cache_clear()
 

@@ -3,12 +3,14 @@
 Kernels run without the interpreter, so threads are enough. There are two ways to share: tasks of Python, and
 chores, which need no interpreter at all (kernels/chores.py). A helper that has just worked, or was told that work is
 coming, watches for it instead of sleeping: waking an idle core takes a tenth of a millisecond or several, as long as
-probing a few thousand rows.
+probing a few thousand rows. Where others need the cores, watching would take them away, and who has taken a chore may
+wait for a core with it; when that is noticed, callers work alone for a while.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -17,16 +19,15 @@ from threading import Lock, Thread
 from typing import Generic, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slidejoin.kernels import config
 from slidejoin.kernels.chores import (
     AWAKE,
-    BOARD,
     MOST_ASIDE,
     Chores,
     finish_aside,
     is_done,
+    new_board,
     put_aside,
     serve,
     share,
@@ -34,7 +35,8 @@ from slidejoin.kernels.chores import (
 
 Answer = TypeVar("Answer")
 
-LOOKS = 100_000  # how often a helper looks for work before it sleeps: a millisecond or two
+PATIENCE = 2_000_000  # nanoseconds that a helper looks for work before it sleeps
+ALONE_FOR = 0.1  # seconds without helpers, when there were not the cores for them
 PIECES = 2  # of shared work to a thread
 
 
@@ -176,7 +178,8 @@ class _Helpers:
         self._watching = min(threads, cores() - 1)  # more would only take the cores from those that work
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._posted = np.zeros(1, dtype=np.int64)
-        self.board: NDArray[np.int64] = np.zeros(BOARD, dtype=np.int64)
+        self.board = new_board()
+        self._alone_until = 0.0
         self._sharing = Lock()
         self._putting_aside = Lock()
         self._aside: Aside | None = None  # held until it is done, whatever becomes of the join that it is of
@@ -189,21 +192,29 @@ class _Helpers:
         return bool(self.board[AWAKE] >= self._watching > 0)
 
     def wake(self) -> None:
-        for _ in range(self._watching - int(self.board[AWAKE])):
-            self.post(_nothing)
+        missing = self._watching - int(self.board[AWAKE])
+        if missing > 0 and time.monotonic() >= self._alone_until:
+            for _ in range(missing):
+                self.post(_nothing)
 
     def post(self, job: Callable[[], None]) -> None:
         self._jobs.put(job)
         self._posted[0] += 1
 
     def share(self, chores: Chores) -> None:
-        if not self._sharing.acquire(blocking=False):
-            chores.perform()  # another join has the board
+        if not self.awake or not self._sharing.acquire(blocking=False):
+            chores.perform()  # nobody is there, or another join has the board
             return
         try:
-            share(self.board, chores.table)
+            if share(self.board, chores.table):
+                self._leave_alone()
         finally:
             self._sharing.release()
+
+    def _leave_alone(self) -> None:
+        """There are fewer cores than threads just now: helping costs more than it gains."""
+        self._alone_until = time.monotonic() + ALONE_FOR
+        self._posted[0] += 1  # whoever watches stops
 
     def aside(self, chores: Chores) -> Aside | None:
         with self._putting_aside:
@@ -228,8 +239,9 @@ class _Helpers:
             try:
                 job = self._jobs.get_nowait()
             except Empty:
-                if self.board[AWAKE] < self._watching:
-                    serve(self.board, self._posted, seen, LOOKS)
+                if self.board[AWAKE] < self._watching and time.monotonic() >= self._alone_until:
+                    if serve(self.board, self._posted, seen, PATIENCE):
+                        self._leave_alone()
                     if self._posted[0] != seen:
                         continue
                 job = self._jobs.get()

@@ -105,6 +105,12 @@ def inlined(function: Kernel) -> Kernel:
     return compiled
 
 
+def part(function: Kernel) -> Kernel:
+    """Declare a part of one kernel that is compiled with it, as a function of its own."""
+    compiled: Kernel = numba.njit(nogil=True)(function)
+    return compiled
+
+
 def ready(*modules: str, quiet: bool = False) -> None:
     """Load kernels from the cache, or compile those that are missing, saying so on stderr.
 
@@ -133,7 +139,7 @@ def ready(*modules: str, quiet: bool = False) -> None:
 
 
 def _say(modules: tuple[str, ...]) -> None:
-    what, seconds = ("kernels", 20) if not modules else (f"kernels of {modules[-1]}", 10)
+    what, seconds = ("kernels", 30) if not modules else (f"kernels of {modules[-1]}", 10)
     sys.stderr.write(f"slidejoin: compiling {what}, once for this machine (about {seconds} s) ...\n")
     sys.stderr.flush()
 

@@ -7,6 +7,7 @@ takes an int64 array and an index.
 from __future__ import annotations
 
 import platform
+import time
 from typing import Any
 
 import numba.core.cgutils
@@ -42,6 +43,9 @@ if config.DISABLE_JIT:  # interpreted, only one thread works on a board: see poo
 
     def pause() -> None:
         """There is nobody to wait for."""
+
+    def now() -> int:
+        return time.monotonic_ns()
 
 else:
 
@@ -106,3 +110,20 @@ else:
             return context.get_dummy_value()
 
         return types.void(), generate
+
+    @intrinsic
+    def now(typing_context):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        """Nanoseconds by a clock that only goes forward; 0 where there is no such clock to ask."""
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            number, long = ir.IntType(32), ir.IntType(64)
+            if not hasattr(time, "CLOCK_MONOTONIC"):
+                return long(0)
+            read = cgutils.alloca_once(builder, long, size=2)
+            ask = ir.FunctionType(number, [number, long.as_pointer()])
+            function = cgutils.get_or_insert_function(builder.module, ask, "clock_gettime")
+            builder.call(function, [number(time.CLOCK_MONOTONIC), read])
+            seconds, rest = builder.load(read), builder.load(builder.gep(read, [number(1)]))
+            return builder.add(builder.mul(seconds, long(1_000_000_000)), rest)
+
+        return types.int64(), generate

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
-from slidejoin.kernels.atomics import add, look, pause, put, swap
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, part, types
+from slidejoin.kernels.atomics import add, look, now, pause, put, swap
+from slidejoin.kernels.calls import address_of, call
 from slidejoin.kernels.expand import expand_numbers, expand_visible
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first
@@ -31,7 +32,7 @@ WORDS = 16  # of a chore
 FIND, COLLECT, CHECK, EXPAND, SORT, MERGE, COUNT, DROP, SAMPLE = range(9)
 
 # Of a board. Words that different threads write are in different cache lines.
-SHARED, AWAKE, ASIDE = 0, 32, 48  # where the lanes begin, and the number of threads that watch
+SHARED, AWAKE, PERFORM, ASIDE = 0, 32, 40, 48  # lanes; how many threads watch; what does chores
 LEFT, DONE, LENGTH, TABLE = (
     0,
     8,
@@ -45,6 +46,7 @@ BOARD = ASIDE + TABLE + MOST_ASIDE * WORDS
 HALF = 16  # bits of the latter two
 MANY = (1 << HALF) - 1
 STRETCH = 1 << 14  # rows that are merged aside before looking for something more urgent: 30 microseconds
+SLICE = 500_000  # nanoseconds: less than a thread without a core waits for one, more than a chore takes
 HIGHEST = np.int64((1 << 63) - 1)
 ANY = 1 << 40  # the length of an array that is not asked for its length
 
@@ -92,7 +94,7 @@ def write_find(  # type: ignore[no-untyped-def]
         )  # fmt: skip
 
 
-@kernel(types.void(I64))
+@part
 def find(c):  # type: ignore[no-untyped-def]
     runs, asked = c[2], c[6]
     room = runs * asked
@@ -139,7 +141,7 @@ def write_collect(chores, finds, counts, targets, rows, starts, ends, out_rows, 
         )  # fmt: skip
 
 
-@kernel(types.void(I64))
+@part
 def collect(c):  # type: ignore[no-untyped-def]
     runs = c[1]
     counts, places = int64s_at(c[2], 2 * runs), int64s_at(c[3], runs)
@@ -186,7 +188,7 @@ def write_check(chores, rows, starts, ends, ids, positions, base, lows, highs, o
             at += pairs_of(starts, ends, begin, end)
 
 
-@kernel(types.void(I64))
+@part
 def check(c):  # type: ignore[no-untyped-def]
     ranges, bounds = c[4], c[11]
     kept = int64s_at(c[14], 1)
@@ -217,7 +219,7 @@ def write_expand(  # type: ignore[no-untyped-def]
             at += pairs_of(starts, ends, begin, end)
 
 
-@kernel(types.void(I64))
+@part
 def expand(c):  # type: ignore[no-untyped-def]
     ranges = c[4]
     expand_numbers(
@@ -250,7 +252,7 @@ def write_sort(chores, values, splitters, keys, order, spare, counters):  # type
         begin = end
 
 
-@kernel(types.void(I64))
+@part
 def sort(c):  # type: ignore[no-untyped-def]
     rows = c[5]
     keys, order, counters = int64s_at(c[6], rows), int32s_at(c[7], rows), int32s_at(c[9], COUNTERS)
@@ -308,7 +310,7 @@ def write_stretch(c, stretch, count, out):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@kernel(types.void(I64))
+@part
 def merge(c):  # type: ignore[no-untyped-def]
     a, b = c[4], c[7]
     ids_a, ids_b, out_ids = int32s_at(c[3], a), int32s_at(c[6], b), int32s_at(c[9], a + b)
@@ -329,7 +331,7 @@ def write_count(chores, ids, first, counts):  # type: ignore[no-untyped-def]
         )
 
 
-@kernel(types.void(I64))
+@part
 def count(c):  # type: ignore[no-untyped-def]
     counts = int64s_at(c[4], 1)
     counts[0] = count_from(int32s_at(c[1], c[2]), np.int32(c[3]))
@@ -353,7 +355,7 @@ def write_drop(chores, keys, ids, first, shift, counts, out_keys, out_ids):  # t
         at += counts[piece]
 
 
-@kernel(types.void(I64))
+@part
 def drop(c):  # type: ignore[no-untyped-def]
     rows, kept, first, shift = c[4], c[9], np.int32(c[5]), np.int32(c[6])
     ids, out_ids = int32s_at(c[3], rows), int32s_at(c[8], kept)
@@ -369,7 +371,7 @@ def write_sample(chores, keys, samples):  # type: ignore[no-untyped-def]
     write(chores, 0, (SAMPLE, keys.itemsize, address(keys), address(samples), len(samples)))
 
 
-@kernel(types.void(I64))
+@part
 def sample(c):  # type: ignore[no-untyped-def]
     length = c[4]
     if c[1] == 4:
@@ -424,7 +426,7 @@ def take(board, first):  # type: ignore[no-untyped-def]
         return False
     if swap(board, SHARED + LEFT, left, left + (1 << HALF) if first else left - 1):
         at = (begin if first else end - 1) * WORDS
-        perform(int64s_at(board[SHARED + TABLE], at + WORDS)[at:])
+        call(board[PERFORM], int64s_at(board[SHARED + TABLE], at + WORDS)[at:])
         add(board, SHARED + DONE, 1)
     return True
 
@@ -435,17 +437,24 @@ def next_table(board, lane):  # type: ignore[no-untyped-def]
     return ((look(board, lane + LEFT) >> 2 * HALF) + 1) << 2 * HALF
 
 
-@kernel(types.void(OUT_I64, I64))
+@kernel(types.boolean(OUT_I64, I64))
 def share(board, chores):  # type: ignore[no-untyped-def]
-    """Put chores up, do what others leave of them, and wait until all are done."""
+    """Put chores up, do what others leave of them, and wait until all are done.
+
+    Returns whether that took too long: who had taken one has no core to run on.
+    """
     count = len(chores) // WORDS
     board[SHARED + TABLE] = address(chores)
     put(board, SHARED + DONE, 0)
     put(board, SHARED + LEFT, next_table(board, SHARED) | count)
     while take(board, True):
         continue
+    if look(board, SHARED + DONE) == count:
+        return False
+    begun = now()
     while look(board, SHARED + DONE) < count:
         pause()
+    return now() - begun > SLICE
 
 
 @kernel(types.int64(OUT_I64, I64))
@@ -484,11 +493,11 @@ def take_aside(board):  # type: ignore[no-untyped-def]
         return False
     if swap(board, ASIDE + LEFT, left, left + 1):
         if count == 1:
-            perform(chore)
+            call(board[PERFORM], chore)
         else:
-            part = np.empty(WORDS, dtype=np.int64)
-            write_stretch(chore, stretch, count, part)
-            merge(part)
+            some = np.zeros(WORDS, dtype=np.int64)
+            write_stretch(chore, stretch, count, some)
+            call(board[PERFORM], some)
         if add(board, ASIDE + DONE, 1) + 1 == count:  # the last of them: it is the next one's turn
             put(board, ASIDE + DONE, 0)
             put(board, ASIDE + LEFT, ((left >> HALF) - 1) << HALF)
@@ -503,18 +512,32 @@ def finish_aside(board, table):  # type: ignore[no-untyped-def]
             pause()
 
 
-@kernel(types.void(OUT_I64, I64, types.int64, types.int64))
-def serve(board, posted, seen, looks):  # type: ignore[no-untyped-def]
-    """Do what is put up, until something is posted for the interpreter or there was nothing for so many looks."""
+@kernel(types.boolean(OUT_I64, I64, types.int64, types.int64))
+def serve(board, posted, seen, patience):  # type: ignore[no-untyped-def]
+    """Do what is put up, until something is posted for the interpreter or there was nothing for so many nanoseconds.
+
+    Returns whether this thread had to wait for a core: then somebody else needs it more than who only watches.
+    """
     add(board, AWAKE, 1)
-    idle = 0
-    while idle < looks and look(posted, 0) == seen:
+    since = before = now()
+    crowded = False
+    while before - since <= patience and look(posted, 0) == seen and not crowded:
         if take(board, False) or take_aside(board):
-            idle = 0
+            since = before = now()
         else:
-            idle += 1
             pause()
+            after = now()
+            crowded = after - before > SLICE
+            before = after
     add(board, AWAKE, -1)
+    return crowded
+
+
+def new_board() -> NDArray[np.int64]:
+    """A board with nothing on it."""
+    board = np.zeros(BOARD, dtype=np.int64)
+    board[PERFORM] = address_of(perform)
+    return board
 
 
 class Chores:
