@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -979,3 +980,57 @@ def test_a_join_forked_in_the_middle_of_a_call_is_refused() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def ends_well(script: str) -> None:
+    """Run a program in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_forked_process_has_an_sql_engine_of_its_own() -> None:
+    ends_well(
+        """
+        import os
+        import slidejoin as sj
+        join = sj.Join("abs(l.x - r.x) <= 3 AND sqrt(l.x + r.x) > 1", window=sj.Rows(100))
+        join.push(left={"x": [1, 2, 3]}, right={"x": [1]})
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if join.push(right={"x": [4]}).num_rows == 3 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert join.push(right={"x": [4]}).num_rows == 3
+        """
+    )
+
+
+def test_loading_kernels_can_be_interrupted_and_begun_again() -> None:
+    ends_well(
+        """
+        from slidejoin import kernels
+        before, count = kernels._cached, 0
+        def interrupting(compiled):
+            global count
+            count += 1
+            if count == 5:
+                raise KeyboardInterrupt
+            return before(compiled)
+        kernels._cached = interrupting
+        try:
+            kernels.ready()
+        except KeyboardInterrupt:
+            count += 1
+        assert count == 6
+        kernels.ready()
+        import slidejoin as sj
+        join = sj.Join("l.x < r.x", window=sj.Rows(10))
+        assert join.push(left={"x": [1]}, right={"x": [2]}).num_rows == 1
+        """
+    )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _local = threading.local()
+_of_parents: list[
+    Any
+] = []  # never closed: in a forked process DuckDB would wait for threads that are not there
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
@@ -26,6 +29,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     if connection is None or owner != os.getpid():  # a forked process must not share its parent's engine
         import duckdb  # noqa: PLC0415 - lazily: most conditions never need it
 
+        _of_parents.append(connection)
         connection = duckdb.connect(":memory:", config={"threads": 1})
         for setting in (
             "SET TimeZone = 'UTC'",  # results must not depend on the machine's zone

@@ -54,6 +54,7 @@ ON_DEMAND = (
 )
 
 _declared: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {}
+_compiled: set[Any] = set()
 _loaded: frozenset[str] = frozenset()
 _lock = threading.Lock()
 
@@ -129,11 +130,14 @@ def ready(*modules: str, quiet: bool = False) -> None:
             import_module(name)
             if not config.DISABLE_JIT:
                 for compiled, signatures in _declared[name]:
+                    if compiled in _compiled:  # before an interruption; no more signatures can be compiled
+                        continue
                     if not said and not _cached(compiled):
                         _say(modules)
                         said = True
                     for signature in signatures:
                         compiled.compile(signature)
+                    _compiled.add(compiled)
                     compiled.disable_compile()
             _loaded |= {module}
 

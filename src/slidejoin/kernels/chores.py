@@ -47,6 +47,7 @@ HALF = 16  # bits of the latter two
 MANY = (1 << HALF) - 1
 STRETCH = 1 << 14  # rows that are merged aside before looking for something more urgent: 30 microseconds
 SLICE = 500_000  # nanoseconds: less than a thread without a core waits for one, more than a chore takes
+LOOKS = 1_000_000  # for work, at most, before a helper sleeps: some ten milliseconds
 HIGHEST = np.int64((1 << 63) - 1)
 ANY = 1 << 40  # the length of an array that is not asked for its length
 
@@ -520,12 +521,15 @@ def serve(board, posted, seen, patience):  # type: ignore[no-untyped-def]
     """
     add(board, AWAKE, 1)
     since = before = now()
+    looks = 0  # counted for where there is no clock
     crowded = False
-    while before - since <= patience and look(posted, 0) == seen and not crowded:
+    while before - since <= patience and looks < LOOKS and look(posted, 0) == seen and not crowded:
         if take(board, False) or take_aside(board):
             since = before = now()
+            looks = 0
         else:
             pause()
+            looks += 1
             after = now()
             crowded = after - before > SLICE
             before = after
