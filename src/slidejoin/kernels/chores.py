@@ -31,14 +31,11 @@ from slidejoin.kernels.search import BLOCK, find_in_runs
 WORDS = 16  # of a chore
 FIND, COLLECT, CHECK, EXPAND, SORT, MERGE, COUNT, DROP, SAMPLE = range(9)
 
-# Of a board. Words that different threads write are in different cache lines.
-SHARED, AWAKE, PERFORM, ASIDE = 0, 32, 40, 48  # lanes; how many threads watch; what does chores
-LEFT, DONE, LENGTH, TABLE = (
-    0,
-    8,
-    16,
-    24,
-)  # of a lane: TABLE is where the shared chores are, or those aside themselves
+# Of a board: the lanes, how many threads watch, and what does chores. Words that different threads write are in
+# different cache lines.
+SHARED, AWAKE, PERFORM, ASIDE = 0, 32, 40, 48
+# Of a lane. TABLE is the place of the shared chores; those aside are themselves there.
+LEFT, DONE, LENGTH, TABLE = 0, 8, 16, 24
 MOST_ASIDE = 24  # chores; runs grow by at least a quarter, and batches are not that many
 BOARD = ASIDE + TABLE + MOST_ASIDE * WORDS
 # LEFT of the shared lane has the number of the table, where what is left of it begins, and where it ends; of the
