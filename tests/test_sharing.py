@@ -33,7 +33,7 @@ def watching(request: pytest.FixtureRequest) -> Iterator[None]:
         pools._helpers.cache_clear()
         if request.param == "awake":
             patch.setattr(pools, "PATIENCE", 10**9)
-            patch.setattr(pools, "ALONE_FOR", 0.0)
+            patch.setattr(pools, "ALONE_FOR", (0.0, 0.0))
         else:
             patch.setattr(pools, "PATIENCE", 1)
         yield

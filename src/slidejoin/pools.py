@@ -36,7 +36,7 @@ from slidejoin.kernels.chores import (
 Answer = TypeVar("Answer")
 
 PATIENCE = 2_000_000  # nanoseconds that a helper looks for work before it sleeps
-ALONE_FOR = 0.1  # seconds without helpers, when there were not the cores for them
+ALONE_FOR = (0.005, 0.16)  # seconds without helpers when there were no cores for them: at first, and at most
 PIECES = 2  # of shared work to a thread
 
 
@@ -179,7 +179,7 @@ class _Helpers:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._posted = np.zeros(1, dtype=np.int64)
         self.board = new_board()
-        self._alone_until = 0.0
+        self._alone_until, self._alone_for = 0.0, ALONE_FOR[0]
         self._sharing = Lock()
         self._putting_aside = Lock()
         self._aside: Aside | None = None  # held until it is done, whatever becomes of the join that it is of
@@ -212,8 +212,15 @@ class _Helpers:
             self._sharing.release()
 
     def _leave_alone(self) -> None:
-        """There are fewer cores than threads just now: helping costs more than it gains."""
-        self._alone_until = time.monotonic() + ALONE_FOR
+        """There are fewer cores than threads just now: helping costs more than it gains.
+
+        Twice as long as the last time if that was not long ago: a moment's delay is another thing than a busy machine.
+        """
+        now = time.monotonic()
+        least, most = ALONE_FOR
+        again = now - self._alone_until < 4 * self._alone_for
+        self._alone_for = min(2 * self._alone_for, most) if again else least
+        self._alone_until = now + self._alone_for
         self._posted[0] += 1  # whoever watches stops
 
     def aside(self, chores: Chores) -> Aside | None:
