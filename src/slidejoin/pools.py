@@ -36,7 +36,7 @@ from slidejoin.kernels.chores import (
 Answer = TypeVar("Answer")
 
 PATIENCE = 2_000_000  # nanoseconds that a helper looks for work before it sleeps
-ALONE_FOR = (0.005, 0.16)  # seconds without helpers when there were no cores for them: at first, and at most
+ALONE_FOR = (0.002, 0.16)  # seconds without helpers when there were no cores for them: at first, and at most
 PIECES = 2  # of shared work to a thread
 
 
