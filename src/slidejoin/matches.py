@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.pairs import SHARE, Chunk, Sharing
+from slidejoin.pairs import Chunk, Sharing
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
@@ -110,7 +110,7 @@ class Matches:
     def indices(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """``(left_seq, right_seq)``: 0-based row numbers of each stream, -1 for an absent side."""
         left, right = np.empty(self.num_rows, dtype=np.int64), np.empty(self.num_rows, dtype=np.int64)
-        sharing = Sharing(self._crew) if self._crew.pieces(self.num_rows, SHARE) > 1 else None
+        sharing = Sharing(self._crew) if self._crew.pieces(self.num_rows) > 1 else None
         end = 0
         for part in self._parts:
             begin, end = end, end + part.pairs

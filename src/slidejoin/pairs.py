@@ -29,7 +29,6 @@ CANDIDATES = 1 << 18  # candidate pairs checked at a time: a few MB of gathered 
 SURVIVORS = (
     1 << 25
 )  # surviving pairs of one segment kept in memory (8 bytes each) before they are only counted
-SHARE = 8192  # pairs that are worth another thread
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -90,7 +89,7 @@ class Sharing:
 
     def room(self, pairs: int) -> Int64s:
         """Room for the chores of so many pairs."""
-        return self.chores.room(self.crew.pieces(pairs, SHARE))
+        return self.chores.room(self.crew.pieces(pairs))
 
 
 class Segment(NamedTuple):
@@ -227,7 +226,7 @@ def holds(predicate: Predicate, probing: Arrivals, rows: Int32s, stored: Source,
 
 def visible(ranges: Ranges, probing: Arrivals, stored: Subwindow, crew: Crew) -> tuple[Int32s, Int32s]:
     """The pairs inside the window; threads of the crew look at some of the ranges each."""
-    pieces = crew.pieces(ranges.pairs, SHARE)
+    pieces = crew.pieces(ranges.pairs)
     if pieces == 1:
         return next(candidates(ranges, probing, stored, Check(window=True, predicate=None)))
     out, kept = np.empty((2, ranges.pairs), dtype=np.int32), np.empty((pieces, 2), dtype=np.int64)

@@ -38,6 +38,7 @@ Answer = TypeVar("Answer")
 PATIENCE = 2_000_000  # nanoseconds that a helper looks for work before it sleeps
 ALONE_FOR = (0.002, 0.16)  # seconds without helpers when there were no cores for them: at first, and at most
 PIECES = 2  # of shared work to a thread
+SHARE = 8192  # rows, probes or pairs that are worth another thread
 
 
 def cores() -> int:
@@ -51,9 +52,9 @@ class Crew:
     def __init__(self, threads: int) -> None:
         self.threads = threads
 
-    def pieces(self, amount: int, worthwhile: int) -> int:
+    def pieces(self, rows: int) -> int:
         """In how many pieces to cut work: more than threads, as one of them may come later than the others."""
-        return min(PIECES * self.threads, max(1, amount // worthwhile)) if self.threads > 1 else 1
+        return min(PIECES * self.threads, max(1, rows // SHARE)) if self.threads > 1 else 1
 
     def wake(self) -> None:
         """Work is coming in a moment."""

@@ -23,7 +23,7 @@ from slidejoin.index import Entries, Index, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, Seen, choose, replan
-from slidejoin.pools import ALONE, Crew
+from slidejoin.pools import ALONE, SHARE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Reach
 from slidejoin.window.ring import Memento, Ring
 from slidejoin.window.subwindow import Subwindow
@@ -33,7 +33,6 @@ Task = Callable[[], list[Segment]]
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
 BUSY = 0.25  # candidates per row from which compacting pays: it costs as much as checking so many
-SHARE = 8192  # probes that are worth a task of their own
 
 
 @dataclass

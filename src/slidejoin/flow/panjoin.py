@@ -27,9 +27,10 @@ from typing import ClassVar, NamedTuple
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
 from slidejoin.pairs import Segment
+from slidejoin.pools import SHARE
 from slidejoin.window.arrivals import Arrivals
 from slidejoin.window.subwindow import Subwindow
-from slidejoin.worker import SHARE, Placed, Ready, Step, Task, Worker
+from slidejoin.worker import Placed, Ready, Step, Task, Worker
 
 WORKERS = 2  # for each thread: while one worker has little to do, its thread goes on with another
 PIECE_ROWS = 1 << 14  # a push of 32 K is two pieces, so that one is sorted while the other is probed

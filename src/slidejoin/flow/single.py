@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
+from slidejoin.pools import SHARE
 from slidejoin.window.arrivals import Arrivals
-from slidejoin.worker import SHARE, Step, Worker
+from slidejoin.worker import Step, Worker
 
 
 class Single:

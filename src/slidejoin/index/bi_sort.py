@@ -26,8 +26,6 @@ from slidejoin.kernels.chores import Chores, add_up, write_collect, write_find, 
 from slidejoin.kernels.search import BLOCK, find_in_runs
 from slidejoin.pools import ALONE, Crew
 
-SHARE = 8192  # probes that are worth another thread
-
 NONE = np.empty(0, dtype=np.int64)
 
 
@@ -64,7 +62,7 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     """
     asked, runs = len(probes), len(places) // 5
     scratch = room_for_found(runs * asked)
-    pieces = crew.pieces(asked, SHARE)
+    pieces = crew.pieces(asked)
     if pieces == 1:
         counts = np.empty(2 * runs, dtype=np.int64)
         total = find_in_runs(places, probes.lows, probes.highs, probes.rows, *scratch, counts)

@@ -13,9 +13,8 @@ import numpy as np
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, in_order
 from slidejoin.kernels.chores import Chores, write_sort
 from slidejoin.kernels.order import COUNTERS, ascends, gather_ascending, sort_order
-from slidejoin.pools import ALONE, Crew
+from slidejoin.pools import ALONE, SHARE, Crew
 
-SHARE = 8192  # rows whose sorting is worth another thread
 SAMPLE = 32  # keys for each thread to choose its range by
 
 

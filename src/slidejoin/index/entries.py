@@ -19,7 +19,6 @@ Keys = NDArray[Any]  # int64, or int32
 
 INT32 = np.iinfo(np.int32)
 LINE = 64  # bytes of a cache line
-SHARE = 1 << 13  # merged rows that are worth another thread
 
 
 def in_order(ids: Int32s | None, order: Int32s) -> Int32s:
@@ -45,7 +44,7 @@ class Entries(NamedTuple):
 
     def without(self, first: int, shift: int = 0, crew: Crew = ALONE) -> Entries:
         """Those with ids from ``first`` on, less ``shift``; the order stays. The crew's threads share the work."""
-        pieces = crew.pieces(len(self.keys), SHARE)
+        pieces = crew.pieces(len(self.keys))
         counts, counting, dropping = np.empty(pieces, dtype=np.int64), Chores(), Chores()
         write_count(counting.room(pieces), self.ids, first, counts)
         crew.share(counting)
@@ -70,7 +69,7 @@ class Entries(NamedTuple):
         if self.keys.dtype != later.keys.dtype:
             return self.widened().merged(later.widened(), crew)
         chores = Chores()
-        out = self.merging(later, chores, crew.pieces(len(self.keys) + len(later.keys), SHARE))
+        out = self.merging(later, chores, crew.pieces(len(self.keys) + len(later.keys)))
         crew.share(chores)
         return out
 
