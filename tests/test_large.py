@@ -25,7 +25,8 @@ PUSHES = ((4200, 0), (0, 4200), (4200, 4200), (1, 300), (900, 1))  # rows left a
 def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few thousand rows are work for several threads."""
     monkeypatch.setattr("slidejoin.worker.SHARE", 512)
-    monkeypatch.setattr("slidejoin.index.entries.SHARE", 512)
+    monkeypatch.setattr("slidejoin.pools.SHARE", 512)
+    monkeypatch.setattr("slidejoin.index.by_key.SHARE", 512)
     monkeypatch.setattr("slidejoin.flow.panjoin.PIECE_ROWS", 1024)
 
 
