@@ -169,19 +169,23 @@ def step_past(keys, at, high):  # type: ignore[no-untyped-def]
 def find_starts(keys, lows, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = first position whose key is not below ``lows[i]``; ``lows`` ascend and are not far apart.
 
-    Each step waits for the one before it, so two halves of the batch are stepped through side by side.
+    Each step waits for the one before it, so four quarters of the batch are stepped through side by side.
     """
-    half = U(len(lows)) >> ONE
-    at = bisect(keys, lows[0])
-    other = bisect(keys, lows[half])
-    for row in range(half):
+    quarter = U(len(lows)) >> TWO
+    second, third, fourth = quarter, TWO * quarter, THREE * quarter
+    a, b = bisect(keys, lows[0]), bisect(keys, lows[second])
+    c, d = bisect(keys, lows[third]), bisect(keys, lows[fourth])
+    for row in range(quarter):
         i = U(row)
-        at = step_to(keys, at, lows[i])
-        out[i] = at
-        other = step_to(keys, other, lows[half + i])
-        out[half + i] = other
-    last = U(len(lows)) - ONE
-    out[last] = step_to(keys, other, lows[last])
+        a = step_to(keys, a, lows[i])
+        b = step_to(keys, b, lows[second + i])
+        c = step_to(keys, c, lows[third + i])
+        d = step_to(keys, d, lows[fourth + i])
+        out[i], out[second + i], out[third + i], out[fourth + i] = a, b, c, d
+    for row in range(FOUR * quarter, len(lows)):
+        i = U(row)
+        d = step_to(keys, d, lows[i])
+        out[i] = d
 
 
 @kernel(

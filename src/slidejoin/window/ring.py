@@ -93,7 +93,8 @@ class Ring:
         if newest is None or newest.complete:
             return False
         extent = self.extent.divided(self.subwindows_to_a_window)
-        heavy = newest.payload.nbytes >= HEAVY and 2 * SUBWINDOWS * newest.rows >= self.rows
+        few = newest.rows < SMALLEST and 2 * SUBWINDOWS * newest.rows >= self.rows
+        heavy = few and newest.payload.nbytes >= HEAVY
         long_enough = (
             heavy
             or newest.rows >= extent.rows
