@@ -942,6 +942,16 @@ def test_an_empty_dict_tells_no_types() -> None:
     join.check()
 
 
+def test_an_empty_dict_tells_names() -> None:
+    join = sj.Join("l.x = r.x", window=sj.Rows(10), how="left")
+    with pytest.raises(sj.ConditionError, match=r"l\.x"):
+        join.push(left={"y": []})
+    join.push(left={"x": [1]}, right={"x": [], "z": []})
+    table = join.finish().to_table()
+    assert table.column_names == ["x_l", "x_r", "z"]
+    assert table.to_pylist() == [{"x_l": 1, "x_r": None, "z": None}]
+
+
 def test_a_join_forked_in_the_middle_of_a_call_is_refused() -> None:
     """The thread that made the call is not there in the child: waiting for it would be waiting for ever."""
     script = """

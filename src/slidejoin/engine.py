@@ -31,7 +31,7 @@ from slidejoin.window.arrivals import Arrivals, Numbers, Reach
 from slidejoin.window.clock import Clocks
 from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
 from slidejoin.window.spec import SIDES, Rows, Time, column_of
-from slidejoin.window.timeline import Timeline
+from slidejoin.window.timeline import Timeline, named_in
 from slidejoin.worker import Step, Worker
 
 Batches = tuple[pa.RecordBatch | None, pa.RecordBatch | None]
@@ -48,6 +48,7 @@ class Books:
     """
 
     schemas: tuple[pa.Schema | None, pa.Schema | None] = (None, None)
+    named: tuple[pa.Schema | None, ...] = (None, None)  # of sides that have shown names, but no types yet
     intaken: tuple[Intaken, Intaken] = (Intaken(), Intaken())
     timeline: Timeline | None = None
     clocks: Clocks = field(default_factory=Clocks)
@@ -85,12 +86,19 @@ class Engine:
         """Rows have arrived."""
         left, right = batches
         known = self.books.schemas
-        batches = (
+        told = (
             None if left is None else typed(left, known[0]),
             None if right is None else typed(right, known[1]),
         )
-        growing = (batches[0] is not None, batches[1] is not None)
-        return self._attempt("push", lambda books, step: self._take_in(books, batches, step), growing)
+        growing = (told[0] is not None, told[1] is not None)
+
+        def take_in(books: Books, step: Step) -> None:
+            for side, (batch, told_of) in enumerate(zip(batches, told, strict=True)):
+                if batch is not None and told_of is None:
+                    self._learn_names(books, side, batch.schema)
+            self._take_in(books, told, step)
+
+        return self._attempt("push", take_in, growing)
 
     def advance(self, times: tuple[Any, Any]) -> Matches:
         """Time has passed without rows."""
@@ -172,7 +180,7 @@ class Engine:
         try:
             act(books, step)
             if books.output is None:
-                books.output = Output(*books.schemas, self.settings.how, self.settings.suffixes)
+                books.output = self._output(books)
             matches = Matches(step.parts, books.output, worker.crew)
         except BaseException:
             rings, worker.rings, worker.bound, worker.access = memento
@@ -229,8 +237,8 @@ class Engine:
             if schema is not None:
                 gatherable(schema, side)
         worker = self.worker
-        books.output = Output(schemas[0], schemas[1], self.settings.how, self.settings.suffixes)
         books.schemas = (schemas[0], schemas[1])
+        books.output = self._output(books)
         if schemas[0] is not None and schemas[1] is not None:
             bound = self.condition.bind(held_schema(schemas[0]), held_schema(schemas[1]))
             require(bound.branches, self.settings.index)
@@ -240,6 +248,17 @@ class Engine:
         for side, schema in enumerate(schemas):
             if schema is not None and worker.rings[side] is None:
                 worker.rings[side] = self._new_ring(books, side, held_schema(schema))
+
+    def _learn_names(self, books: Books, side: int, schema: pa.Schema) -> None:
+        """No rows in columns of no type (a CSV that is only a header): the names can be checked, and are in the result."""
+        self._columns_exist(schema, side)
+        self.condition.require(side, schema)
+        books.named = _with(books.named, side, schema)
+        books.output = self._output(books)
+
+    def _output(self, books: Books) -> Output:
+        left, right = (schema or named for schema, named in zip(books.schemas, books.named, strict=True))
+        return Output(left, right, self.settings.how, self.settings.suffixes)
 
     def _retime(self, books: Books) -> None:
         """Put both streams on one time scale; what is held moves along if the scale gets finer."""
@@ -431,6 +450,8 @@ class Engine:
                     f"the {SIDES[side]} batch has no column {name!r} to order by; expected one of {schema.names}; "
                     "set Rows(..., by=...) to one of them"
                 )
+        elif isinstance(window, Time):
+            named_in(schema, column_of(window.on, side), side)
 
 
 def sortable(column: pa.Array) -> pa.Array:

@@ -144,4 +144,19 @@ def test_a_header_without_rows(slidejoin, tmp_path, right, ending):
     out = tmp_path / f"out.{ending}"
     result = slidejoin("run", "--left", left, "--right", right, *COUNT, "--how", "full", "--out", out)
     assert result.exit_code == 0, result.stderr
-    assert read(out)["b"].to_pylist() == [1.0, 2.0, 3.0]
+    got = read(out)
+    assert got["b"].to_pylist() == [1.0, 2.0, 3.0]
+    assert ending == "ndjson" or got.column_names == ["a", "x", "b"]
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--on", "l.z <= r.b", "--rows", "5"], "l.z"),
+        (["--on", "l.a <= r.b", "--window", "5", "--time", "z"], "'z'"),
+    ],
+)
+def test_a_header_without_rows_has_names(refused, tmp_path, right, more, what):
+    left = tmp_path / "left.csv"
+    left.write_text("a,x\n")
+    assert what in refused("run", "--left", left, "--right", right, *more, "--out", tmp_path / "out.csv")

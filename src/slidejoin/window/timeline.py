@@ -26,6 +26,15 @@ DAY = 86_400_000_000_000
 Int64s = NDArray[np.int64]
 
 
+def named_in(schema: pa.Schema, name: str, side: int) -> None:
+    """Refuse rows without the event-time column."""
+    if name not in schema.names:
+        raise SchemaError(
+            f"the {SIDES[side]} batch has no column {name!r} for the event time; expected one of its columns "
+            f"{schema.names}; set Time(..., on=...) to one of them"
+        )
+
+
 @dataclass(frozen=True)
 class TimeColumn:
     """What one side's event-time column is."""
@@ -37,11 +46,7 @@ class TimeColumn:
 
     @staticmethod
     def of(schema: pa.Schema, name: str, side: int) -> TimeColumn:
-        if name not in schema.names:
-            raise SchemaError(
-                f"the {SIDES[side]} batch has no column {name!r} for the event time; expected one of its columns "
-                f"{schema.names}; set Time(..., on=...) to one of them"
-            )
+        named_in(schema, name, side)
         kind = schema.field(name).type
         if pa.types.is_timestamp(kind):
             return TimeColumn(name, kind, UNITS[kind.unit], kind.tz is not None)
