@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from slidejoin import kernels
 from slidejoin.index.further_keys import Ends, FurtherKeys, at_least_two, in_columns
 from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
 from slidejoin.index.sort_tree import by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
@@ -33,6 +33,7 @@ from slidejoin.kernels.cell_runs import (
     find_in_cells,
     measure_cells,
     merge_cells,
+    pair_up,
 )
 from slidejoin.kernels.further_keys import sift
 from slidejoin.kernels.order import sort_order
@@ -48,6 +49,47 @@ EVERY = 32  # batches of probes between two looks
 ROOM = 1 << 15  # ranges found at a time
 DENSE = 32  # rows for each probe up to which nearly every cache line of a run is going to be met
 STALE = 3  # times too few or too many cells before new ones are cut
+
+Bounds = tuple[Int64s, Int64s]  # the lower and the upper ones
+I64_MIN, I64_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+class Boxes(Probes):
+    """Probes in the order of the first key. ``ends`` are those of the first two keys, which stand close together.
+
+    The bounds of further keys are put in order if they are asked for: mostly few rows, or none, are looked at by them.
+    """
+
+    __slots__ = ("_further", "_order", "_others", "tightest")
+
+    def __init__(self, rows: Int32s, order: Int32s, ends: Bounds, others: Bounds, tightest: Ends) -> None:
+        super().__init__(rows, *ends)
+        self._order, self._others, self.tightest = order, others, tightest
+        self._further: Bounds | None = None
+
+    @staticmethod
+    def of(rows: Int32s | None, lows: Int64s, highs: Int64s) -> Boxes:
+        """From bounds with a column for each key."""
+        lows, highs = in_columns(at_least_two(lows)), in_columns(at_least_two(highs))
+        order = by_first_key(lows.T, highs.T, None)
+        ends = np.empty((len(order), 2), dtype=np.int64), np.empty((len(order), 2), dtype=np.int64)
+        for given, out in zip((lows, highs), ends, strict=True):
+            pair_up(given[0], given[1], order, out)
+        others = lows[2:], highs[2:]
+        tightest = Ends(others[1].min(axis=1, initial=I64_MAX), others[0].max(axis=1, initial=I64_MIN))
+        return Boxes(order if rows is None else rows[order], order, ends, others, tightest)
+
+    def part(self, at: int, end: int) -> Boxes:
+        ends = self.lows[at:end], self.highs[at:end]
+        return Boxes(self.rows[at:end], self._order[at:end], ends, self._others, self.tightest)
+
+    @property
+    def further(self) -> Bounds:
+        """The bounds of further keys, a row for each probe."""
+        if self._further is None:
+            lows, highs = (np.ascontiguousarray(given.take(self._order, axis=1).T) for given in self._others)
+            self._further = lows, highs
+        return self._further
 
 
 class Columns(NamedTuple):
@@ -154,32 +196,32 @@ class CellRun:
         out.ids[:] = held.ids[kept] - np.int32(shift)
         return CellRun(self.splitters, out, further)
 
-    def probe(self, by_two: Probes, probes: Probes | None) -> Iterator[Ranges]:
-        """The answers by the first two keys; if the whole ``probes`` are given, by the further ones as well."""
+    def probe(self, probes: Boxes, *, by_further: bool) -> Iterator[Ranges]:
+        """The answers by the first two keys, or by the further ones as well."""
         held = self.columns
         room = max(ROOM, self.longest // 2 + 7)
         rows, starts, ends = (np.empty(room, dtype=np.int32) for _ in range(3))
         numbers, cells, places = (
             np.zeros(TASKS + 3, dtype=np.int32) for _ in range(3)
         )  # searched four at a time
-        named = by_two.rows if probes is None else np.arange(len(by_two), dtype=np.int32)
-        dense = DENSE * len(by_two) > self.rows
+        named = np.arange(len(probes), dtype=np.int32) if by_further else probes.rows
+        dense = DENSE * len(probes) > self.rows
         state = np.array([0, -1, 0, 0])
-        while state[0] < len(by_two) or state[2] < state[3]:
+        while state[0] < len(probes) or state[2] < state[3]:
             kept, pairs = find_in_cells(
-                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, *by_two.ends, named,
+                self.splitters, held.offsets, self.least, self.most, held.firsts, held.seconds, *probes.ends, named,
                 dense, self.longest, state, numbers, cells, places, rows, starts, ends,
             )  # fmt: skip
-            if kept > 1 and probes is not None:
+            if kept > 1 and by_further:
                 yield from self._sifted(probes, rows[1:kept], starts[1:kept], ends[1:kept], room)
             elif kept > 1:
                 yield taken(rows, starts, ends, kept, held.ids, pairs)
 
     def _sifted(
-        self, probes: Probes, numbers: Int32s, starts: Int32s, ends: Int32s, room: int
+        self, probes: Boxes, numbers: Int32s, starts: Int32s, ends: Int32s, room: int
     ) -> Iterator[Ranges]:
         """What passes by the further keys of ranges that were found by the first two; ``numbers`` are of probes."""
-        held, asked, at = self.columns, (*probes.ends, probes.rows), 0
+        held, asked, at = self.columns, (*probes.further, probes.rows), 0
         keys = (self.further.keys, self.further.base, held.ids)
         rows, begins, stops = (np.empty(room, dtype=np.int32) for _ in range(3))
         while at < len(numbers):
@@ -271,27 +313,23 @@ class CellRuns(OverRuns[CellRun]):
         # How much wider, in rows, the second key's intervals are than the first's.
         self._shape: float = 1.0 if before is None else before._shape  # noqa: SLF001 - of its own kind
         self._batches = 0  # of probes
-        self._further = FurtherKeys()
+        self._further: FurtherKeys = FurtherKeys() if before is None else before._further.successor()  # noqa: SLF001 - of its own kind
         self._ends: Ends | None = None  # of the further keys, if there are any
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
-        del crew  # not worth sharing
-        columns = in_columns(at_least_two(keys))
-        _, order = sort_order(columns[1])
-        return Entries(columns.take(order, axis=1).T, in_order(ids, order))
+        """As they are: of three keys, two would be put in order only to be put back, since the third are held by id."""
+        del crew  # there is nothing to share
+        return Entries(keys, np.arange(len(keys), dtype=np.int32) if ids is None else ids)
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
-        del hint  # entries are in the order of the second key
-        lows, highs = at_least_two(lows), at_least_two(highs)
-        order = by_first_key(lows, highs, None)
-        lows, highs = lows.take(order, axis=0), highs.take(order, axis=0)
-        return Probes(order if rows is None else rows[order], lows, highs)
+        del hint  # entries are in no order
+        return Boxes.of(rows, lows, highs)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # merging goes from cell to cell
-        keys, ids = entries
+        columns, ids = in_columns(at_least_two(entries.keys)), entries.ids
         if len(ids) == 0:
             return
         longest = self._runs.runs[0] if self._runs.runs else None
@@ -299,14 +337,15 @@ class CellRuns(OverRuns[CellRun]):
         if longest is not None and longest.cells <= 2 * len(ids) and not self._stale(longest, longest.rows):
             splitters = longest.splitters
         else:
-            splitters = quantiles(keys[:, 0], self._wanted(len(ids)))
-        columns = in_columns(keys)
+            splitters = quantiles(columns[0], self._wanted(len(ids)))
         if len(columns) > 2:
             base, last = int(ids.min()), int(ids.max())
             self._further.add(columns, ids, base, last - base + 1)
             ends = Ends.of(columns[2:])
             self._ends = ends if self._ends is None else self._ends.with_those(ends)
-        self._runs.insert(CellRun.cut(columns[0], columns[1], ids, splitters, self._further))
+        seconds, order = sort_order(columns[1])
+        run = CellRun.cut(columns[0].take(order), seconds, ids.take(order), splitters, self._further)
+        self._runs.insert(run)
 
     def _wanted(self, rows: int) -> int:
         """How many cells a run of so many rows should have."""
@@ -330,32 +369,22 @@ class CellRuns(OverRuns[CellRun]):
         return (yield from older.merged(younger))
 
     def probe(self, probes: Probes) -> Sequence[Ranges]:
-        return self.probe_all([self], probes)[0]
+        assert isinstance(probes, Boxes)
+        return list(self._found(probes))
 
-    @staticmethod
-    def probe_all(indexes: Sequence[CellRuns], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
-        del crew  # threads have probes of their own
-        if len(probes) == 0:
-            return [[] for _ in indexes]
-        lows, highs = probes.lows, probes.highs
-        tightest = Ends(highs[:, 2:].min(axis=0), lows[:, 2:].max(axis=0))
-        # What the first two keys are searched by stands close together.
-        by_two = Probes(probes.rows, np.ascontiguousarray(lows[:, :2]), np.ascontiguousarray(highs[:, :2]))
-        return [list(index._found(probes, by_two, tightest)) for index in indexes]  # noqa: SLF001 - its own kind
-
-    def _found(self, probes: Probes, by_two: Probes, tightest: Ends) -> Iterator[Ranges]:
+    def _found(self, probes: Boxes) -> Iterator[Ranges]:
         runs = self._runs.runs
-        if not runs:
+        if not runs or len(probes) == 0:
             return
         if self._batches % EVERY == 0:
             some = slice(None, None, len(probes) // WATCHED + 1)
-            first, second = runs[0].widths(by_two.lows[some], by_two.highs[some])
+            first, second = runs[0].widths(probes.lows[some], probes.highs[some])
             least = 0.5 / runs[0].rows  # estimates of less are none
             self._shape = max(second, least) / max(first, least)
         self._batches += 1
-        further = self._ends is not None and not self._ends.within(tightest)
+        by_further = self._ends is not None and not self._ends.within(probes.tightest)
         for run in runs:
-            yield from run.probe(by_two, probes if further else None)
+            yield from run.probe(probes, by_further=by_further)
 
     def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
         del crew  # one pass of copying

@@ -22,9 +22,14 @@ class FurtherKeys:
     Threads that are probing may hold ``keys`` while rows are added: those that they ask for stay as they are.
     """
 
-    def __init__(self, keys: Int64s = NO_KEYS, base: int = 0, span: int = 0) -> None:
+    def __init__(self, keys: Int64s = NO_KEYS, base: int = 0, span: int = 0, room: int = 0) -> None:
         # A row for each key, a column for each id - base; what stands in gaps between ids is never read.
         self.keys, self.base, self.span = keys, base, span
+        self._room = room  # to begin with
+
+    def successor(self) -> FurtherKeys:
+        """Of the next subwindow, which is going to have about as many rows."""
+        return FurtherKeys(room=self.span)
 
     def add(self, columns: Int64s, ids: Int32s, base: int, span: int) -> None:
         """Those of younger rows, which come with their first two keys; ids are from ``base`` on."""
@@ -32,7 +37,9 @@ class FurtherKeys:
             self.base = base
         span += base - self.base
         if span > self.keys.shape[1]:
-            grown = np.empty((len(columns) - 2, span + span // 2), dtype=np.int64)
+            grown = np.empty(
+                (len(columns) - 2, max(min(self._room, 4 * span), span + span // 2)), dtype=np.int64
+            )
             if self.span:
                 grown[:, : self.span] = self.keys[:, : self.span]
             self.keys = grown

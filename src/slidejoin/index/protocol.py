@@ -82,14 +82,15 @@ class Probes:
         if count == 1:
             return [self]
         ends = [len(self.rows) * piece // count for piece in range(count + 1)]
-        return [
-            Probes(self.rows[at:end], self.lows[at:end], self.highs[at:end])
-            for at, end in itertools.pairwise(ends)
-        ]
+        return [self.part(at, end) for at, end in itertools.pairwise(ends)]
+
+    def part(self, at: int, end: int) -> Probes:
+        """Consecutive ones, with a scratch of their own."""
+        return Probes(self.rows[at:end], self.lows[at:end], self.highs[at:end])
 
     def twin(self) -> Probes:
         """The same probes with a scratch of their own, for another thread."""
-        return Probes(self.rows, self.lows, self.highs)
+        return self.part(0, len(self))
 
     def found(self, kept: int, ids: Int32s, pairs: int) -> Ranges:
         """The first ``kept`` answers in the scratch, taken out of it."""

@@ -307,7 +307,7 @@ class SortTree(OverRuns[TreeRun]):
         kernels.ready("further_keys", "sort_tree")
         runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
         self._runs: Merging[TreeRun] = Merging(TreeRun.merged, self.growth, self.at_once, runs)
-        self._further = FurtherKeys()
+        self._further: FurtherKeys = FurtherKeys() if before is None else before._further.successor()  # noqa: SLF001 - of its own kind
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:

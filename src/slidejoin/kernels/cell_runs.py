@@ -26,6 +26,15 @@ PADDING = 4
 TASKS = 1024  # cells that probes meet, searched together: their places stay in the first-level cache
 
 
+@kernel(types.void(I64, I64, I32, OUT_I64_ROWS))
+def pair_up(firsts, seconds, order, out):  # type: ignore[no-untyped-def]
+    """Two columns side by side, in the given order."""
+    for i in range(len(order)):
+        row = U(order[i])
+        out[i, 0] = firsts[row]
+        out[i, 1] = seconds[row]
+
+
 @kernel(types.void(I32, I64, I64, I32, OUT_I32, OUT_I64, OUT_I64, OUT_I32))
 def fill_cells(cells, firsts, seconds, ids, offsets, out_firsts, out_seconds, out_ids):  # type: ignore[no-untyped-def]
     """Distribute rows, which come in the order of the second key, to their cells; it stays so within each."""

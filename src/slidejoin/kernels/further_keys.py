@@ -56,7 +56,7 @@ def sift(  # type: ignore[no-untyped-def]
             at_id = U(ids[place] - base)
             for j in range(len(keys)):
                 key = keys[U(j), at_id]
-                passes &= U(key >= lows[i, U(j) + TWO]) & U(key <= highs[i, U(j) + TWO])
+                passes &= U(key >= lows[i, U(j)]) & U(key <= highs[i, U(j)])
             out_rows[kept] = row
             out_starts[kept] = place
             kept += passes & (ONE - running)
