@@ -103,6 +103,15 @@ def test_a_heartbeat_before_any_schema_that_is_no_time(value: object) -> None:
     assert join.stats().held_by == "both"
 
 
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_a_heartbeat_beyond_every_time(value: int) -> None:
+    join = sj.Join("l.x = r.x", window=sj.Time(5, on="ts"))
+    join.push(left={"x": [1], "ts": [1]}, right={"x": [2], "ts": [1]})
+    with pytest.raises(sj.WindowError, match="beyond every time"):
+        join.advance(left=value, right=value)
+    assert join.push(right={"x": [1], "ts": [1]}).num_rows == 1
+
+
 def test_a_heartbeat_may_be_an_arrow_scalar() -> None:
     join = sj.Join("l.x = r.x", window=sj.Time(10, on="t"))
     join.advance(left=pa.scalar(7), right=pa.scalar(9, pa.int32()))

@@ -281,7 +281,10 @@ class Binder:
             raise self._zones(a, b, position)
         hint = "write an INTERVAL, for example INTERVAL '5 minutes'" if (
             {a.type.kind, b.type.kind} & {"date", "timestamp", "duration", "time"}
-        ) else f"cast one side, for example CAST({a.text} AS {_CAST_HINT.get(b.type.kind, 'DOUBLE')})"  # fmt: skip
+        ) else (
+            f"cast both sides, for example CAST({a.text} AS DOUBLE)" if a.type.kind == b.type.kind
+            else f"cast one side, for example CAST({a.text} AS {_CAST_HINT.get(b.type.kind, 'DOUBLE')})"
+        )  # fmt: skip
         raise refusal(
             f"condition computes {a.text} ({a.type.name}) {operator} {b.text} ({b.type.name}) {{at}}; "
             f"expected types that SQL can combine; {hint}",

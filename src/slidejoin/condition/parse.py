@@ -237,8 +237,8 @@ class _Translator:
             )
         if isinstance(tree, exp.AggFunc | exp.Window):
             return refusal(
-                "condition aggregates {at}; expected an expression of one pair of rows; "
-                "aggregate before or after the join",
+                f"condition {'has a window function' if tree.key == 'window' else 'aggregates'} {{at}}; "
+                "expected an expression of one pair of rows; compute it before or after the join",
                 position,
             )
         called = re.match(r"\w+(?=\s*\()", self.text[position:])
