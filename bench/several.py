@@ -172,18 +172,30 @@ def looser(say: Say, *, quick: bool) -> Section:
     PO-Join lists every match to count it, so both are asked for the number of matches, and for row numbers as well.
     """
     figures, detail = [], {}
-    for window, batch in ((20_000, 512),) if quick else ((100_000, 1024), (1_000_000, 256)):
+    sizes = ((20_000, 512, 2),) if quick else ((100_000, 1024, 8), (1_000_000, 256, 4))
+    for window, batch, batches in sizes:
         for correlation in LOOSER:
             at = f"Q3 at {correlation}, w = {window:,}"
             query = Query("q3", window, batch=batch, correlation=correlation, slide=window // 10)
-            turns: dict[str, list[dict[str, Any]]] = {}
-            for name, index in (("slidejoin", "auto"), ("SPO-Join as in the paper", "paper:spo_join")):
-                with Stage(OURS, workload=asdict(query), index=index) as stage:
-                    say(f"{at}: filling the windows of {name}")
+            indexes = {"slidejoin": "auto", "SPO-Join as in the paper": "paper:spo_join"}
+            rounds = []
+            with ExitStack() as open_stages:
+                stages = {
+                    name: open_stages.enter_context(Stage(OURS, workload=asdict(query), index=index))
+                    for name, index in indexes.items()
+                }
+                say(f"{at}: filling the windows")
+                for stage in stages.values():
                     stage.call("fill")
-                    say(f"{at}: {name}")
-                    rounds = [stage.call("counted", batches=2, build=True) for _ in range(4)]
-                    turns[name] = [_short(turn) for turn in rounds[1:]]
+                for number in range(6):
+                    say(f"{at}: round {number}")
+                    rounds.append(
+                        {
+                            name: _short(stage.call("counted", batches=batches, build=True))
+                            for name, stage in stages.items()
+                        }
+                    )
+            turns = {name: [taken[name] for taken in rounds[1:]] for name in indexes}
             ours_, theirs = turns.values()
             if [turn["pairs"] for turn in ours_] != [turn["pairs"] for turn in theirs]:
                 raise RuntimeError(f"{at}: the two found different numbers of pairs; expected the same")
