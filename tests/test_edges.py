@@ -836,6 +836,7 @@ def test_windows_that_make_no_sense(make: Any) -> None:
         {"flow": "nowhere"},
         {"threads": 0},
         {"threads": -1},
+        {"threads": 1025},
         {"aliases": ("l", "l")},
         {"aliases": ("l",)},
         {"suffixes": ("", "")},

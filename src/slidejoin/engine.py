@@ -313,7 +313,7 @@ class Engine:
                 at = int(np.flatnonzero(below)[0])
                 raise LateRowError(
                     f"{late} {SIDES[side]} {'row is' if late == 1 else 'rows are'} late, the first is row "
-                    f"{int(seqs.of(np.array([at]))[0])} at "
+                    f"{int(seqs.of(np.array([at]))[0])} of the stream, counted from 0, at "
                     f"{timeline.readable(int(times[at]))}; expected times from the watermark "
                     f"{timeline.readable(watermark)} on; raise lateness, or use late='keep' or 'count'"
                 )

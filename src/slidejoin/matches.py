@@ -124,4 +124,4 @@ class Matches:
         return reader.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<Matches: {self.num_rows:,} rows of {', '.join(self.schema.names)}>"
+        return f"<Matches: {self.num_rows:,} rows of {', '.join(self.schema.names) or 'no columns'}>"

@@ -17,6 +17,7 @@ from slidejoin.worker import PADDED
 HOW = tuple(PADDED)
 LATE = ("count", "keep", "raise")
 ORDER = ("none", "arrival", "strict")
+MOST_THREADS = 1024  # more than there are cores, and fewer than an operating system refuses to start
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,9 @@ def checked_threads(value: Any) -> int:
     """How many threads; None means all cores."""
     if value is None:
         return cores()
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_THREADS:
         raise WindowError(
-            f"threads={value!r}; expected a whole number of at least 1; leave it out for all cores"
+            f"threads={value!r}; expected a whole number from 1 to {MOST_THREADS:,}; leave it out for all cores"
         )
     return value
 

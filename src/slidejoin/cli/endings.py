@@ -22,6 +22,11 @@ from slidejoin.errors import ConditionError, SchemaError, SlidejoinError, Window
 FAILURE = 1
 USAGE = 2
 INTERRUPTION = "interrupted; nothing was left half written"
+IN_A_SHELL = {  # what a hint says in Python, and what it means on the command line
+    "set Time(..., on=...) to": "set --time to",
+    "set Rows(..., by=...) to": "set --by to",
+    "raise lateness, or use late='keep' or 'count'": "raise --lateness, or use --late count",
+}
 
 
 class UsageError(SlidejoinError):
@@ -65,6 +70,8 @@ def complain(
 ) -> None:
     """Say on stderr what went wrong, to a person or to a program."""
     message = str(error) or type(error).__name__
+    for said, meant in IN_A_SHELL.items():
+        message = message.replace(said, meant)
     if as_json:
         report: dict[str, object] = {
             "kind": kind or type(error).__name__,
