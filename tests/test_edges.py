@@ -953,6 +953,18 @@ def test_an_empty_dict_tells_names() -> None:
     assert table.to_pylist() == [{"x_l": 1, "x_r": None, "z": None}]
 
 
+def ends_well(script: str) -> None:
+    """Run a program in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_join_forked_in_the_middle_of_a_call_is_refused() -> None:
     """The thread that made the call is not there in the child: waiting for it would be waiting for ever."""
     script = """
@@ -983,26 +995,7 @@ def test_a_join_forked_in_the_middle_of_a_call_is_refused() -> None:
             os._exit(0 if join.push(right={"x": [1]}).num_rows == 1 else 5)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def ends_well(script: str) -> None:
-    """Run a program in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    ends_well(script)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -228,7 +228,6 @@ class Engine:
                 same_schema(known, batch, side)
                 continue
             self._columns_exist(batch.schema, side)
-            self.condition.require(side, held_schema(batch.schema))
             schemas[side] = batch.schema
             new = True
         if not new:
@@ -252,7 +251,6 @@ class Engine:
     def _learn_names(self, books: Books, side: int, schema: pa.Schema) -> None:
         """No rows in columns of no type (a CSV that is only a header): the names can be checked, and are in the result."""
         self._columns_exist(schema, side)
-        self.condition.require(side, schema)
         books.named = _with(books.named, side, schema)
         books.output = self._output(books)
 
@@ -442,6 +440,7 @@ class Engine:
         )
 
     def _columns_exist(self, schema: pa.Schema, side: int) -> None:
+        """Refuse rows without a column that the window or the condition names."""
         window = self.settings.windows[side]
         if isinstance(window, Rows) and window.by is not None:
             name = column_of(window.by, side)
@@ -452,6 +451,7 @@ class Engine:
                 )
         elif isinstance(window, Time):
             named_in(schema, column_of(window.on, side), side)
+        self.condition.require(side, held_schema(schema))
 
 
 def sortable(column: pa.Array) -> pa.Array:

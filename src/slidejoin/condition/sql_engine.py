@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _local = threading.local()
-_of_parents: list[
-    Any
-] = []  # never closed: in a forked process DuckDB would wait for threads that are not there
+# Never closed: in a forked process DuckDB would wait for threads that are not there.
+_of_parents: list[Any] = []
 
 
 def _connection() -> duckdb.DuckDBPyConnection:

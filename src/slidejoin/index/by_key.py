@@ -34,7 +34,7 @@ class ByKey:
             if gather_ascending(lows, highs, hint, hinted, hinted_highs):
                 return Probes(hint, hinted, hinted_highs)
         lows, order = sort_order(lows)
-        return Probes(order if rows is None else rows[order], lows, highs[order])
+        return Probes(in_order(rows, order), lows, highs[order])
 
 
 def sort_shared(keys: Int64s, crew: Crew) -> tuple[Int64s, Int32s]:

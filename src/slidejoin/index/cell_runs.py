@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from slidejoin import kernels
 from slidejoin.index.further_keys import Ends, FurtherKeys, at_least_two, in_columns
 from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order, numbered
 from slidejoin.index.sort_tree import by_first_key
 from slidejoin.kernels.cell_runs import (
     PADDING,
@@ -77,7 +77,7 @@ class Boxes(Probes):
             pair_up(given[0], given[1], order, out)
         others = lows[2:], highs[2:]
         tightest = Ends(others[1].min(axis=1, initial=I64_MAX), others[0].max(axis=1, initial=I64_MIN))
-        return Boxes(order if rows is None else rows[order], order, ends, others, tightest)
+        return Boxes(in_order(rows, order), order, ends, others, tightest)
 
     def part(self, at: int, end: int) -> Boxes:
         ends = self.lows[at:end], self.highs[at:end]
@@ -320,7 +320,7 @@ class CellRuns(OverRuns[CellRun]):
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         """As they are: of three keys, two would be put in order only to be put back, since the third are held by id."""
         del crew  # there is nothing to share
-        return Entries(keys, np.arange(len(keys), dtype=np.int32) if ids is None else ids)
+        return Entries(keys, numbered(ids, len(keys)))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

@@ -26,6 +26,11 @@ def in_order(ids: Int32s | None, order: Int32s) -> Int32s:
     return order if ids is None else ids[order]
 
 
+def numbered(ids: Int32s | None, rows: int) -> Int32s:
+    """The ids as they are; None stands for 0, 1, 2, ..."""
+    return np.arange(rows, dtype=np.int32) if ids is None else ids
+
+
 def aligned(rows: int, dtype: Any) -> NDArray[Any]:
     """Fresh memory from a cache line's begin: a block of 16 narrow keys is then one line, not parts of two."""
     width = np.dtype(dtype).itemsize

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, in_order, numbered
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.buckets import fill_directory, look_up, mix
 from slidejoin.kernels.chores import Chores
@@ -64,7 +64,7 @@ class Hash(InTurn):
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         complete = rows is None and hint is not None and len(hint) == len(lows)
-        rows = np.arange(len(lows), dtype=np.int32) if rows is None else rows
+        rows = numbered(rows, len(lows))
         # An equality's interval is a point or, where no key can equal the value (1.5 against integers), empty.
         if not np.array_equal(lows, highs):
             points = np.flatnonzero(lows == highs)

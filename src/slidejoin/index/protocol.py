@@ -17,11 +17,22 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from slidejoin.index.entries import Entries, Int32s, Int64s, Keys, in_order
+from slidejoin.index.entries import Entries, Int32s, Int64s, Keys, in_order, numbered
 from slidejoin.kernels.order import add_both
 from slidejoin.pools import ALONE, Crew
 
-__all__ = ["Entries", "InTurn", "Index", "Int32s", "Int64s", "Keys", "Probes", "Ranges", "in_order"]
+__all__ = [
+    "Entries",
+    "InTurn",
+    "Index",
+    "Int32s",
+    "Int64s",
+    "Keys",
+    "Probes",
+    "Ranges",
+    "in_order",
+    "numbered",
+]
 
 
 class Probes:

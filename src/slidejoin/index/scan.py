@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, numbered
 from slidejoin.pools import ALONE, Crew
 
 
@@ -28,14 +28,12 @@ class Scan(InTurn):
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         del crew  # not worth sharing
-        return Entries(
-            np.zeros_like(keys), np.arange(len(keys), dtype=np.int32) if ids is None else ids
-        )  # every row is a candidate
+        return Entries(np.zeros_like(keys), numbered(ids, len(keys)))  # every row is a candidate
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         del hint  # nor is there an order to keep
-        return Probes(np.arange(len(lows), dtype=np.int32) if rows is None else rows, lows, highs)
+        return Probes(numbered(rows, len(lows)), lows, highs)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # there is nothing to share

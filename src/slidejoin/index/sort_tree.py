@@ -321,7 +321,7 @@ class SortTree(OverRuns[TreeRun]):
         lows, highs = at_least_two(lows), at_least_two(highs)
         order = by_first_key(lows, highs, hint if rows is None else None)
         lows, highs = (in_columns(ends).take(order, axis=1).T for ends in (lows, highs))
-        return Probes(order if rows is None else rows[order], lows, highs)
+        return Probes(in_order(rows, order), lows, highs)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # levels are passes over the whole run

@@ -34,7 +34,7 @@ from slidejoin.index.css_tree import (
     common_by_hash,
 )
 from slidejoin.index.po_join import Entry, Merge, spelled_out
-from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges
+from slidejoin.index.protocol import Entries, Int32s, Int64s, InTurn, Probes, Ranges, numbered
 from slidejoin.kernels.bit_sets import mark_ids, mark_tree
 from slidejoin.kernels.bplus_tree import copy_ranges
 from slidejoin.kernels.order import sort_order
@@ -166,12 +166,12 @@ class SpoJoin(InTurn):
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         del crew  # not worth sharing
-        return Entries(keys, np.arange(len(keys), dtype=np.int32) if ids is None else ids)
+        return Entries(keys, numbered(ids, len(keys)))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
         del hint  # no order is better than another
-        return Probes(np.arange(len(lows), dtype=np.int32) if rows is None else rows, lows, highs)
+        return Probes(numbered(rows, len(lows)), lows, highs)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # trees are one thread's work

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.condition.types import I64_MAX, I64_MIN
 from slidejoin.errors import SchemaError, WindowError
 from slidejoin.window.duration import Duration
 from slidejoin.window.spec import SIDES, Time, column_of
@@ -262,7 +261,7 @@ def _whole(value: Any, side: int) -> int:
             f"advance({SIDES[side]}={value!r}); expected a whole number, as the event-time column is an integer; "
             "pass an int"
         )
-    if not I64_MIN <= number <= I64_MAX:
+    if not INT64_MIN <= number <= INT64_MAX:
         raise WindowError(
             f"advance({SIDES[side]}={value!r}) is beyond every time that the column can hold, so that every later row "
             "would be late; expected a whole number of 64 bits; pass the time that has been reached"
