@@ -2,8 +2,9 @@
 
 Every contender of every window lives in its own process and takes a turn in every round, so a drift of the machine
 hits all alike; a ratio is taken within a round, and the median of the rounds is the figure. The slow contenders join
-fewer batches a turn (the JSON says how many): their time a batch does not depend on how many there were. The first
-round is not counted. On the batches that contenders have in common, their pairs are compared.
+fewer batches a turn (the JSON says how many): their time a batch does not depend on how many there were. One thread
+and two take several turns a round, as what they differ by is less than what the machine drifts by. The first round is
+not counted. On the batches that contenders have in common, their pairs are compared.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ GOAL_WINDOW = 1 << 20
 POLARS_GOAL, DUCKDB_GOAL = 8, 25
 SLOWDOWN_WINDOWS, SLOWDOWN_GOAL = (1 << 17, 1 << 23), 4
 THREADS_GOAL = 1.5
+THREADS_TURNS = 3  # a round, of one thread and of two in turn
 
 TARGETS = {
     "slidejoin 1 thread": ("bench.ours:Slidejoin", {"threads": 1}, {}),
@@ -83,11 +85,18 @@ def measure(say: Callable[[str], None], *, quick: bool) -> Section:
             setups[entry.name] = {"fill_seconds": filling, **stage.call("setup")}
             stages[entry.name] = stage
         for number in range(rounds + 1):
-            for entry in field:
+            for entry in order_of_turns(field):
                 say(f"{'warming up' if number == 0 else f'round {number} of {rounds}'}: {entry.name}")
-                turns[entry.name].append(stages[entry.name].call("turn", batches=entry.batches))
+                turn = stages[entry.name].call("turn", batches=entry.batches)
+                turns[entry.name].append({"round": number, **turn})
     same_pairs(field, turns)
     return Section(figures(field, turns, quick=quick), {**compared, **detail(field, turns, setups)})
+
+
+def order_of_turns(field: list[Entry]) -> list[Entry]:
+    """Everyone once; one thread and two of the goal's window several times, one after the other."""
+    rivals = [e for e in field if e.workload == Workload("band", GOAL_WINDOW) and e.contender in (ONE, TWO)]
+    return [*field, *rivals * (THREADS_TURNS - 1)]
 
 
 def same_pairs(field: list[Entry], turns: dict[str, list[dict[str, Any]]]) -> None:
@@ -104,11 +113,19 @@ def same_pairs(field: list[Entry], turns: dict[str, list[dict[str, Any]]]) -> No
                 )
 
 
+def counted(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the first round's."""
+    return [turn for turn in turns if turn["round"]]
+
+
 def figures(field: list[Entry], turns: dict[str, list[dict[str, Any]]], *, quick: bool) -> list[Figure]:
-    speeds = {name: [turn["rows_per_second"] for turn in taken[1:]] for name, taken in turns.items()}
+    speeds = {name: [turn["rows_per_second"] for turn in counted(taken)] for name, taken in turns.items()}
 
     def ratio(above: str, below: str) -> tuple[float, tuple[float, float]]:
-        return middle([a / b for a, b in zip(speeds[above], speeds[below], strict=True)])
+        mine, other = speeds[above], speeds[below]
+        common = min(len(mine), len(other))  # the first turn of a round, if one of them had more
+        rounds = zip(mine[:: len(mine) // common], other[:: len(other) // common], strict=True)
+        return middle([a / b for a, b in rounds])
 
     at = f"{power(GOAL_WINDOW)}"
     one, two, polars, duckdb = (f"band {GOAL_WINDOW} {name}" for name in (ONE, TWO, POLARS, DUCKDB))
@@ -156,7 +173,7 @@ def detail(
 ) -> dict[str, Any]:
     out = []
     for entry in field:
-        warming, *taken = turns[entry.name]
+        warming, taken = turns[entry.name][0], counted(turns[entry.name])
         speeds = [turn["rows_per_second"] for turn in taken]
         rows = sum(turn["rows"] for turn in taken)
         out.append(

@@ -7,9 +7,11 @@ import threading
 import time
 from functools import partial
 
+import numpy as np
 import pytest
 
 from slidejoin import kernels
+from slidejoin.index.entries import Entries
 from slidejoin.pools import Crew
 
 kernels.ready()
@@ -85,3 +87,39 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
     if child == 0:
         os._exit(0 if crew.each([int, int]) == [0, 0] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_errand_is_run_once_beside_chores_or_without_any() -> None:
+    crew = Crew(2)
+    run: list[str] = []
+    with crew.meanwhile(lambda: run.append("alone")):
+        assert run == []
+    with crew.meanwhile(lambda: run.append("beside")):
+        crew.wake()
+        for _ in range(2):
+            merge_something(crew)
+    assert run == ["alone", "beside"]
+
+
+def test_an_errand_that_fails_leaves_the_chores_done() -> None:
+    crew = Crew(2)
+    crew.wake()
+    with pytest.raises(ZeroDivisionError), crew.meanwhile(lambda: divmod(1, 0) and None):
+        merge_something(crew)
+    merge_something(crew)
+
+
+def test_an_errand_is_dropped_with_what_it_was_for() -> None:
+    crew = Crew(2)
+    run: list[int] = []
+    with pytest.raises(KeyError), crew.meanwhile(lambda: run.append(1)):
+        raise KeyError
+    merge_something(crew)
+    assert run == []
+
+
+def merge_something(crew: Crew) -> None:
+    """Chores that are worth sharing."""
+    keys, ids = np.arange(40_000), np.arange(40_000, dtype=np.int32)
+    merged = Entries(keys, ids).merged(Entries(keys, ids), crew)
+    assert np.array_equal(merged.keys, np.repeat(keys, 2))

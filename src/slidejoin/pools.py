@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -26,19 +27,20 @@ from slidejoin.kernels.chores import (
     MOST_ASIDE,
     Chores,
     finish_aside,
+    finish_shared,
     is_done,
     new_board,
     put_aside,
+    put_up,
     serve,
-    share,
 )
 
 Answer = TypeVar("Answer")
 
 PATIENCE = 2_000_000  # nanoseconds that a helper looks for work before it sleeps
 ALONE_FOR = (0.002, 0.16)  # seconds without helpers when there were no cores for them: at first, and at most
-PIECES = 2  # of shared work to a thread
 SHARE = 8192  # rows, probes or pairs that are worth another thread
+PIECES = 4  # of shared work to a thread, of half a SHARE or more
 
 
 def cores() -> int:
@@ -51,10 +53,13 @@ class Crew:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
+        self._errand: Callable[[], None] | None = None
 
     def pieces(self, rows: int) -> int:
         """In how many pieces to cut work: more than threads, as one of them may come later than the others."""
-        return min(PIECES * self.threads, max(1, rows // SHARE)) if self.threads > 1 else 1
+        if self.threads == 1 or rows < 2 * SHARE:
+            return 1
+        return min(PIECES * self.threads, 2 * rows // SHARE)
 
     def wake(self) -> None:
         """Work is coming in a moment."""
@@ -66,7 +71,25 @@ class Crew:
         if self.threads == 1 or len(chores) < 2 or config.DISABLE_JIT:
             chores.perform()
         else:
-            self._helpers.share(chores)
+            self._helpers.share(chores, self._run_errand)
+
+    @contextmanager
+    def meanwhile(self, errand: Callable[[], None]) -> Iterator[None]:
+        """An errand for the caller, to be run while others begin with the next chores that are shared.
+
+        The interpreter then works beside them. If there were no such chores, it is run at the end.
+        """
+        self._errand = errand
+        try:
+            yield
+            self._run_errand()
+        finally:
+            self._errand = None
+
+    def _run_errand(self) -> None:
+        errand, self._errand = self._errand, None
+        if errand is not None:
+            errand()
 
     def aside(self, chores: Chores) -> Aside | None:
         """Have chores done in order by another thread while the caller goes on; None if they are done already."""
@@ -93,7 +116,7 @@ class Crew:
 
     @property
     def _helpers(self) -> _Helpers:
-        return _helpers(self.threads - 1, os.getpid())
+        return _helpers(self.threads - 1)
 
 
 ALONE = Crew(1)
@@ -202,13 +225,17 @@ class _Helpers:
         self._jobs.put(job)
         self._posted[0] += 1
 
-    def share(self, chores: Chores) -> None:
+    def share(self, chores: Chores, errand: Callable[[], None]) -> None:
         if not self.awake or not self._sharing.acquire(blocking=False):
             chores.perform()  # nobody is there, or another join has the board
             return
         try:
-            if share(self.board, chores.table):
-                self._leave_alone()
+            put_up(self.board, chores.table)
+            try:
+                errand()
+            finally:
+                if finish_shared(self.board, len(chores)):
+                    self._leave_alone()
         finally:
             self._sharing.release()
 
@@ -261,5 +288,9 @@ def _nothing() -> None:
 
 
 @lru_cache(maxsize=8)
-def _helpers(threads: int, pid: int) -> _Helpers:  # noqa: ARG001 - threads do not survive a fork
+def _helpers(threads: int) -> _Helpers:
     return _Helpers(threads)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork

@@ -137,10 +137,12 @@ class Worker:
         are stored, these included. So entries are never arranged between storing and filling.
         """
         fresh = [ready if self._current(ready) else self.prepare(ready.arrivals) for ready in group]
-        placed = [Placed(ready, self.store(ready.arrivals)) for ready in fresh]
-        for ready in fresh:
+        return self._placed(fresh, [self.store(ready.arrivals) for ready in fresh])
+
+    def _placed(self, group: Sequence[Ready], homes: Sequence[Home]) -> list[Placed]:
+        for ready in group:
             self._choose(1 - ready.arrivals.side, ready.arrivals.batch)
-        return placed
+        return [Placed(ready, home) for ready, home in zip(group, homes, strict=True)]
 
     def _current(self, ready: Ready) -> bool:
         """Whether rows are still sorted as the plans want them."""
@@ -190,13 +192,16 @@ class Worker:
 
     def join(self, group: Sequence[Arrivals], step: Step) -> None:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
-        placed = self.place([self.prepare(arrivals, self.crew) for arrivals in group])
+        homes: list[Home] = []
+        with self.crew.meanwhile(lambda: homes.extend(map(self.store, group))):
+            ready = [self.prepare(arrivals, self.crew) for arrivals in group]
+        placed = self._placed(ready, homes)
         if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
             tasks = self.probing(placed[0])
             if self.crew.threads == 1 or len(tasks) < 2:
-                found = [self._gathered(tasks)]
-                self.fill(placed[0], self.crew)
+                with self.crew.meanwhile(partial(self.fill, placed[0], self.crew)):
+                    found = [self._gathered(tasks)]
             else:
                 tasks.insert(0, partial(self._fill_meanwhile, placed[0]))
                 found = [self._gathered(tasks)]

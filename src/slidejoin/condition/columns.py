@@ -17,11 +17,14 @@ import pyarrow.types as pat
 from slidejoin.condition.types import I64_MAX
 
 _PLAIN = {
-    pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
-    pa.uint8(): np.uint8, pa.uint16(): np.uint16, pa.uint32(): np.uint32, pa.uint64(): np.uint64,
-    pa.float16(): np.float16, pa.float32(): np.float32, pa.float64(): np.float64,
-    pa.date32(): np.int32, pa.date64(): np.int64, pa.time32("s"): np.int32, pa.time32("ms"): np.int32,
-    pa.time64("us"): np.int64, pa.time64("ns"): np.int64,
+    kind.id: dtype
+    for kind, dtype in (
+        (pa.int8(), np.int8), (pa.int16(), np.int16), (pa.int32(), np.int32), (pa.int64(), np.int64),
+        (pa.uint8(), np.uint8), (pa.uint16(), np.uint16), (pa.uint32(), np.uint32), (pa.uint64(), np.uint64),
+        (pa.float16(), np.float16), (pa.float32(), np.float32), (pa.float64(), np.float64),
+        (pa.date32(), np.int32), (pa.date64(), np.int64), (pa.time32("s"), np.int32), (pa.time64("us"), np.int64),
+        (pa.timestamp("s"), np.int64), (pa.duration("s"), np.int64),
+    )
 }  # fmt: skip
 
 
@@ -61,9 +64,7 @@ def raw(array: pa.Array, dtype: Any) -> np.ndarray:
 def read(array: pa.Array) -> Value:
     """Values of any array whose type a condition can use."""
     kind = array.type
-    dtype = _PLAIN.get(kind)
-    if dtype is None and (pat.is_timestamp(kind) or pat.is_duration(kind)):
-        dtype = np.int64
+    dtype = _PLAIN.get(kind.id)
     if dtype is not None:
         data = raw(array, dtype)
         if dtype is np.uint64:

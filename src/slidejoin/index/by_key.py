@@ -15,8 +15,6 @@ from slidejoin.kernels.chores import Chores, write_sort
 from slidejoin.kernels.order import COUNTERS, ascends, gather_ascending, sort_order
 from slidejoin.pools import ALONE, SHARE, Crew
 
-SAMPLE = 32  # keys for each thread to choose its range by
-
 
 class ByKey:
     by_key: ClassVar[bool] = True
@@ -42,12 +40,9 @@ def sort_shared(keys: Int64s, crew: Crew) -> tuple[Int64s, Int32s]:
     pieces = min(crew.threads, len(keys) // SHARE)
     if pieces < 2 or ascends(keys):
         return sort_order(keys)
-    sample = np.sort(keys[:: len(keys) // (SAMPLE * pieces)])
-    splitters = sample[[len(sample) * piece // pieces for piece in range(pieces)]]
-    splitters[0] = np.iinfo(np.int64).min
     rows, order = np.empty_like(keys), np.empty(len(keys), dtype=np.int32)
     spare, counters = np.empty(2 * len(keys), dtype=np.int64), np.empty(pieces * COUNTERS, dtype=np.int32)
     chores = Chores()
-    write_sort(chores.room(pieces), keys, splitters, rows, order, spare, counters)
+    write_sort(chores.room(pieces), keys, rows, order, spare, counters)
     crew.share(chores)
     return rows, order

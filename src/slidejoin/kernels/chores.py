@@ -45,7 +45,8 @@ MANY = (1 << HALF) - 1
 STRETCH = 1 << 14  # rows that are merged aside before looking for something more urgent: 30 microseconds
 SLICE = 1_200_000  # nanoseconds: less than a thread without a core waits for one, more than a chore takes
 LOOKS = 1_000_000  # for work, at most, before a helper sleeps: some ten milliseconds
-HIGHEST = np.int64((1 << 63) - 1)
+LOWEST, HIGHEST = np.int64(-(1 << 63)), np.int64((1 << 63) - 1)
+SAMPLED = 32  # values of a batch for each thread to choose its range by
 ANY = 1 << 40  # the length of an array that is not asked for its length
 
 
@@ -229,25 +230,28 @@ def expand(c):  # type: ignore[no-untyped-def]
 # -- sorting ---------------------------------------------------------------------------------------------------
 
 
-@kernel(types.void(OUT_I64, I64, I64, OUT_I64, OUT_I32, OUT_I64, OUT_I32))
-def write_sort(chores, values, splitters, keys, order, spare, counters):  # type: ignore[no-untyped-def]
-    """Sort a batch, each chore the values from one splitter up to the next: what it writes is then where it belongs.
+@kernel(types.void(OUT_I64, I64, OUT_I64, OUT_I32, OUT_I64, OUT_I32))
+def write_sort(chores, values, keys, order, spare, counters):  # type: ignore[no-untyped-def]
+    """Sort a batch, each chore a range of values: what it writes is then where it belongs.
 
-    The first splitter is the least number there is. ``spare`` has room for the batch twice and ``counters`` for each.
+    Where the ranges begin is chosen from a sample. ``spare`` has room for the batch twice, ``counters`` for each chore.
     """
-    pieces = len(splitters)
-    begin = 0
+    pieces = len(chores) // WORDS
+    sampled = values[:: max(1, len(values) // (SAMPLED * pieces))].copy()
+    sampled.sort()
+    begin, least = 0, LOWEST
     for piece in range(pieces):
-        least, most, end = splitters[piece], HIGHEST, len(values)
+        most, end, following = HIGHEST, len(values), HIGHEST
         if piece + 1 < pieces:
-            end = count_below(values, splitters[piece + 1])
-            most = splitters[piece + 1] - 1 if end else splitters[piece + 1]
+            following = sampled[len(sampled) * (piece + 1) // pieces]
+            end = count_below(values, following)
+            most = following - 1 if end else following
         write(
             chores, piece,
             (SORT, address(values), len(values), least, most, end - begin, address(keys) + 8 * begin,
              address(order) + 4 * begin, address(spare) + 16 * begin, address(counters) + 4 * COUNTERS * piece),
         )  # fmt: skip
-        begin = end
+        begin, least = end, following
 
 
 @part
@@ -435,16 +439,20 @@ def next_table(board, lane):  # type: ignore[no-untyped-def]
     return ((look(board, lane + LEFT) >> 2 * HALF) + 1) << 2 * HALF
 
 
-@kernel(types.boolean(OUT_I64, I64))
-def share(board, chores):  # type: ignore[no-untyped-def]
-    """Put chores up, do what others leave of them, and wait until all are done.
+@kernel(types.void(OUT_I64, I64))
+def put_up(board, chores):  # type: ignore[no-untyped-def]
+    """Put chores up to be shared; whoever does so has to ``finish_shared`` them."""
+    board[SHARED + TABLE] = address(chores)
+    put(board, SHARED + DONE, 0)
+    put(board, SHARED + LEFT, next_table(board, SHARED) | (len(chores) // WORDS))
+
+
+@kernel(types.boolean(OUT_I64, types.int64))
+def finish_shared(board, count):  # type: ignore[no-untyped-def]
+    """Do what others have left of the chores that are up, and wait until all are done.
 
     Returns whether that took too long: who had taken one has no core to run on.
     """
-    count = len(chores) // WORDS
-    board[SHARED + TABLE] = address(chores)
-    put(board, SHARED + DONE, 0)
-    put(board, SHARED + LEFT, next_table(board, SHARED) | count)
     while take(board, True):
         continue
     if look(board, SHARED + DONE) == count:
