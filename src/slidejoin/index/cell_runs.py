@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.further_keys import Ends, FurtherKeys, at_least_two, in_columns
-from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps
+from slidejoin.index.merging import PIECE, OverRuns, Steps
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order, numbered
 from slidejoin.index.sort_tree import by_first_key
 from slidejoin.kernels.cell_runs import (
@@ -298,22 +298,16 @@ def taken(rows: Int32s, starts: Int32s, ends: Int32s, kept: int, ids: Int32s, pa
 
 class CellRuns(OverRuns[CellRun]):
     name: ClassVar[str] = "cell_runs"
-    by_arrival: ClassVar[bool] = False
-    several: ClassVar[bool] = True
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
     rows_per_cell: ClassVar[int] = ROWS_PER_CELL
-    growth: ClassVar[int] = GROWTH
-    at_once: ClassVar[int] = AT_ONCE
 
     def __init__(self, before: CellRuns | None = None) -> None:
         """``before``: of the subwindow before, whose probes have shown how wide intervals are."""
         kernels.ready("further_keys", "cell_runs")
-        runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
-        self._runs: Merging[CellRun] = Merging(self._merged, self.growth, self.at_once, runs)
+        super().__init__(before)
         # How much wider, in rows, the second key's intervals are than the first's.
         self._shape: float = 1.0 if before is None else before._shape  # noqa: SLF001 - of its own kind
         self._batches = 0  # of probes
-        self._further: FurtherKeys = FurtherKeys() if before is None else before._further.successor()  # noqa: SLF001 - of its own kind
         self._ends: Ends | None = None  # of the further keys, if there are any
 
     @staticmethod
@@ -385,20 +379,6 @@ class CellRuns(OverRuns[CellRun]):
         by_further = self._ends is not None and not self._ends.within(probes.tightest)
         for run in runs:
             yield from run.probe(probes, by_further=by_further)
-
-    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
-        del crew  # one pass of copying
-        # In another place, since runs that are being probed go on with the ids that they have.
-        left = self._further.without(first, shift)
-        self._runs.keep(lambda run: run.without(first, shift, left))
-        self._further = left
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._further.keys.nbytes
-
-    def successor(self) -> CellRuns:
-        return type(self)(self)
 
 
 def quantiles(keys: Int64s, cells: int) -> Int64s:

@@ -13,12 +13,14 @@ Invariants  runs are never changed, only replaced; ids ascend from run to run; m
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from slidejoin.index.further_keys import FurtherKeys
 from slidejoin.index.protocol import Int32s, InTurn
 from slidejoin.pools import ALONE, Crew
 
@@ -42,6 +44,9 @@ class Run(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+
+    def without(self: Self, first: int, shift: int, further: FurtherKeys) -> Self | None:
+        """The rows whose ids are at least ``first``, less by ``shift``, with their further keys; None if there are none."""
 
     def check(self) -> None: ...
 
@@ -172,14 +177,37 @@ def finished(steps: Steps[Made]) -> Made:
             return made
 
 
-class OverRuns(InTurn, Generic[AnyRun]):
-    """An index of such runs, apart from how it arranges and answers."""
+class OverRuns(InTurn, ABC, Generic[AnyRun]):
+    """An index of such runs, and of further keys beside them, apart from how it arranges, merges and answers."""
 
-    _runs: Merging[AnyRun]
+    by_arrival: ClassVar[bool] = False
+    several: ClassVar[bool] = True
+    growth: ClassVar[int] = GROWTH
+    at_once: ClassVar[int] = AT_ONCE
+
+    def __init__(self, before: Self | None = None) -> None:
+        """``before``: of the subwindow before."""
+        runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
+        self._runs: Merging[AnyRun] = Merging(self._merged, self.growth, self.at_once, runs)
+        self._further: FurtherKeys = FurtherKeys() if before is None else before._further.successor()  # noqa: SLF001 - of its own kind
+
+    @abstractmethod
+    def _merged(self, older: AnyRun, younger: AnyRun) -> Steps[AnyRun]:
+        """Two neighbours as one."""
+
+    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
+        del crew  # one pass of copying
+        # In another place, since runs that are being probed go on with the ids that they have.
+        left = self._further.without(first, shift)
+        self._runs.keep(lambda run: run.without(first, shift, left))
+        self._further = left
 
     def merge(self, crew: Crew = ALONE) -> None:
         del crew  # what is left of it is done in steps
         self._runs.merge()
+
+    def successor(self) -> Self:
+        return type(self)(self)
 
     def check(self) -> None:
         self._runs.check()
@@ -190,4 +218,4 @@ class OverRuns(InTurn, Generic[AnyRun]):
 
     @property
     def nbytes(self) -> int:
-        return self._runs.nbytes
+        return self._runs.nbytes + self._further.keys.nbytes

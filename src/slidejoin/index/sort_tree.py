@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from slidejoin import kernels
 from slidejoin.index.further_keys import NO_KEYS, Ends, FurtherKeys, at_least_two, in_columns
-from slidejoin.index.merging import AT_ONCE, GROWTH, PIECE, Merging, OverRuns, Steps, finished
+from slidejoin.index.merging import PIECE, OverRuns, Steps, finished
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import (
@@ -294,20 +294,16 @@ def grown(
 
 class SortTree(OverRuns[TreeRun]):
     name: ClassVar[str] = "sort_tree"
-    by_arrival: ClassVar[bool] = False
-    several: ClassVar[bool] = True
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
     leaf: ClassVar[int] = LEAF
     fan: ClassVar[int] = FAN
-    growth: ClassVar[int] = GROWTH
-    at_once: ClassVar[int] = AT_ONCE
 
     def __init__(self, before: SortTree | None = None) -> None:
-        """``before``: of the subwindow before."""
         kernels.ready("further_keys", "sort_tree")
-        runs = None if before is None else before._runs  # noqa: SLF001 - of its own kind
-        self._runs: Merging[TreeRun] = Merging(TreeRun.merged, self.growth, self.at_once, runs)
-        self._further: FurtherKeys = FurtherKeys() if before is None else before._further.successor()  # noqa: SLF001 - of its own kind
+        super().__init__(before)
+
+    def _merged(self, older: TreeRun, younger: TreeRun) -> Steps[TreeRun]:
+        return older.merged(younger)
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
@@ -346,20 +342,6 @@ class SortTree(OverRuns[TreeRun]):
             [ranges for run in index._runs.runs for ranges in run.probe(*asked)]  # noqa: SLF001 - its own kind
             for index in indexes
         ]
-
-    def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
-        del crew  # one pass of copying
-        # In another place, since runs that are being probed go on with the ids that they have.
-        left = self._further.without(first, shift)
-        self._runs.keep(lambda run: run.without(first, shift, left))
-        self._further = left
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._further.keys.nbytes
-
-    def successor(self) -> SortTree:
-        return type(self)(self)
 
 
 def by_first_key(lows: Int64s, highs: Int64s, hint: Int32s | None) -> Int32s:
