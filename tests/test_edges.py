@@ -438,6 +438,18 @@ def test_a_row_leaves_only_beyond_the_edge() -> None:
     assert pairs_of(join.push(right=ticks(11))) == [(1, 0)]
 
 
+def test_a_row_out_of_order_behind_rows_that_were_dropped() -> None:
+    """It is older than the oldest row that was left in the index when those that had left were dropped from it."""
+    join = sj.Join("l.ts + 100 > r.ts", window=sj.Time(10, on="ts"), lateness=10)
+    join.push(right=ticks(0, 30))
+    join.push(left=ticks(40))
+    assert set(pairs_of(join.push(left=ticks(35)))) == {(1, 1)}, "which drops the row at 0"
+    join.push(right=ticks(25))
+    assert set(pairs_of(join.push(left=ticks(37)))) == {(2, 1)}, "25 is too old"
+    assert set(pairs_of(join.push(left=ticks(24)))) == {(3, 1), (3, 2)}
+    join.check()
+
+
 def test_an_idle_side_holds_the_watermark() -> None:
     join = every(sj.Time(10, on="ts"))
     for k in range(20):

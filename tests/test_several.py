@@ -23,11 +23,14 @@ from generate.expressions import Column, Compare, Connective, Node, number
 from generate.profiles import examples
 from generate.types import FAMILIES, SPECIAL_NUMBERS, ColumnType
 from slidejoin.condition.paths import Intervals, crossed
+from slidejoin.condition.predicate import Predicate
 from slidejoin.index import REGISTRY, BPlusTree, CellRuns, SortTree, SpoJoin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
 SEVERAL = [name for name, index in REGISTRY.items() if index.several]
 OPERATORS = ("<", "<=", ">", ">=")
@@ -291,3 +294,71 @@ def test_boxes_of_several_intervals() -> None:
     assert rows is not None
     assert rows.tolist() == [0, 0, 0, 0, 2]
     assert lows.tolist() == [[1, 1], [1, 5], [5, 1], [5, 5], [9, 9]]
+
+
+ALWAYS, SOMETIMES, WITH_NULLS = (0, 50), (0, 100), (0, 101)  # from and to; of the last, 100 is NULL
+PHASES = (ALWAYS, ALWAYS, ALWAYS, SOMETIMES, ALWAYS, WITH_NULLS, ALWAYS, ALWAYS, ALWAYS, ALWAYS)
+
+
+@pytest.mark.parametrize("few", [0.05, 1.0], ids=["two keys", "one key"])
+@pytest.mark.parametrize("flow", ["single", "panjoin"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("third", ["abs(l.c - r.c) <= 50", "l.c <= r.c + 50 AND l.d >= 0 - r.d"])
+def test_a_comparison_that_always_holds_is_watched(few: float, flow: str, threads: int, third: str) -> None:
+    """It need not be checked while the ends say so, and is when they do not; rows that made it so leave the window."""
+    checked: list[int] = []
+    mask = Predicate.mask
+
+    def counted(self: Predicate, *batches: Any) -> Any:
+        checked.append(len(batches[0]))
+        return mask(self, *batches)
+
+    narrow = 3 if few < 1 else 40  # where one key is searched, the second is no condition
+    condition = " AND ".join(["abs(l.a - r.a) <= 3", *(["abs(l.b - r.b) <= 3"] if few < 1 else []), third])
+    rng = np.random.default_rng(3)
+    rows, window = 300, 600
+    with mock.patch("slidejoin.plan.access.FEW", few), mock.patch.object(Predicate, "mask", counted):
+        join = sj.Join(
+            condition,
+            window=sj.Rows(window),
+            flow=flow,
+            threads=threads,
+            tuning=sj.Tuning(subwindow_rows=300),
+        )
+        seen: list[list[NDArray[Any]]] = [[], []]
+        busy = []
+        for low, high in PHASES:
+            for side in (0, 1):
+                c = rng.integers(low, high, rows)
+                columns = {"a": rng.integers(0, 40, rows), "b": rng.integers(0, 40, rows), "c": c, "d": c}
+                batch = pa.RecordBatch.from_pydict(
+                    {
+                        name: pa.array(values, mask=(c == 100) & (name == "c"))
+                        for name, values in columns.items()
+                    }
+                )
+                checked.clear()
+                found = join.push(left=batch) if side == 0 else join.push(right=batch)
+                busy.append(sum(checked))
+                mine = np.stack([columns["a"], columns["b"], np.where(c == 100, 10**6, c)])
+                other = np.concatenate(seen[1 - side], axis=1)[:, -window:] if seen[1 - side] else mine[:, :0]
+                first = max(0, sum(part.shape[1] for part in seen[1 - side]) - window)
+                left, right = (mine, other) if side == 0 else (other, mine)
+                near = np.abs(left[:, :, None] - right[:, None, :])
+                below = left[2][:, None] <= right[2][None, :] + 50
+                valid = (left[2] < 10**6)[:, None] & (right[2] < 10**6)[None, :]
+                passes = (
+                    (near[0] <= 3)
+                    & (near[1] <= narrow)
+                    & valid
+                    & ((near[2] <= 50) if "abs" in third else below)
+                )
+                own = sum(part.shape[1] for part in seen[side])
+                offset = np.array([[own], [first]] if side == 0 else [[first], [own]])
+                expected = np.argwhere(passes).T + offset
+                assert sorted(zip(*found.indices(), strict=True)) == sorted(zip(*expected, strict=True))
+                seen[side].append(mine)
+                join.check()
+    assert busy[2:6] == [0, 0, 0, 0], "the ends are enough"
+    assert max(busy[6:10]) > 0, "then they are not"
+    assert busy[-2:] == [0, 0], "and when the rows are gone they are again"

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.condition import BoundCondition
+from slidejoin.condition import BoundCondition, Ends, Watch
 from slidejoin.condition.types import I64_MAX, I64_MIN
 from slidejoin.index import Entries, Index, Probes, Ranges
 from slidejoin.kernels.marks import mark_ids, mark_ranges
@@ -54,13 +54,15 @@ class Home(NamedTuple):
 class Ready(NamedTuple):
     """Arriving rows, sorted for the indexes. It is made from the rows alone, so before their turn comes.
 
-    ``own`` is what the indexes of their own side are going to hold, with ids from 0. ``asked`` has the probes of
-    each branch, by the kind of index that they are arranged for. ``plans`` is what all this was made for.
+    ``own`` is what the indexes of their own side are going to hold, with ids from 0; ``ends`` are of the keys that are
+    only watched. ``asked`` has the probes of each branch, by the kind of index that they are arranged for. ``plans`` is
+    what all this was made for.
     """
 
     arrivals: Arrivals
     plans: tuple[tuple[Access, ...] | None, tuple[Access, ...] | None]
     own: tuple[Entries, ...]
+    ends: tuple[Ends | None, ...]
     asked: tuple[dict[type[Index], Probes], ...]
 
 
@@ -121,12 +123,19 @@ class Worker:
             if probes is None:
                 probes = arranged(access, arrivals, None if held is None else held.ids)
             asked.append({access.index: probes})
-        return Ready(arrivals, (self.access[0], self.access[1]), own, tuple(asked))
+        return Ready(arrivals, (self.access[0], self.access[1]), own, self._ends(arrivals), tuple(asked))
 
     def _own(self, arrivals: Arrivals, crew: Crew = ALONE) -> tuple[Entries, ...]:
         """What the indexes of the rows' own side are going to hold of them."""
         return tuple(
             access.index.arrange_entries(*entries(access, arrivals.batch), crew)
+            for access in self.access[arrivals.side] or ()
+        )
+
+    def _ends(self, arrivals: Arrivals) -> tuple[Ends | None, ...]:
+        """Between which the keys of the rows lie that are only watched."""
+        return tuple(
+            None if access.watch is None else access.watch.held(arrivals.batch)
             for access in self.access[arrivals.side] or ()
         )
 
@@ -163,10 +172,12 @@ class Worker:
             return
         for index, batch in zip(subwindow.indexes, own, strict=True):
             index.insert(batch.shifted(first), crew)
+        subwindow.ends = [joined(*both) for both in zip(subwindow.ends, placed.ready.ends, strict=True)]
 
     def insert(self, arrivals: Arrivals) -> None:
         """Store rows and fill their indexes, without probing: they come from a log, or others probe."""
-        ready = Ready(arrivals, (self.access[0], self.access[1]), self._own(arrivals), ())
+        plans = (self.access[0], self.access[1])
+        ready = Ready(arrivals, plans, self._own(arrivals), self._ends(arrivals), ())
         self.fill(Placed(ready, self.store(arrivals)))
 
     def probe(self, arrivals: Arrivals) -> list[Segment]:
@@ -175,7 +186,7 @@ class Worker:
         if ring is None or not ring.subwindows:
             return []
         self._choose(1 - arrivals.side, arrivals.batch)
-        ready = Ready(arrivals, (self.access[0], self.access[1]), (), ())
+        ready = Ready(arrivals, (self.access[0], self.access[1]), (), (), ())
         return self._gathered(self.probing(Placed(ready, Home(ring.subwindows[-1], 0))))
 
     def _begin(self, subwindow: Subwindow, side: int) -> None:
@@ -187,6 +198,7 @@ class Worker:
             before[n].successor() if n < len(before) and type(before[n]) is access.index else access.index()
             for n, access in enumerate(chosen)
         ]
+        subwindow.ends = [None if access.watch is None else access.watch.nothing for access in chosen]
 
     # -- probing ---------------------------------------------------------------------------------------
 
@@ -257,6 +269,7 @@ class Worker:
         ]
         tasks: list[Task] = []
         for number, access in enumerate(chosen):
+            bounds = self._bounds(ready, number, access)
             for kind, alike in by_kind(near, number).items():
                 of_kind = access if kind is access.index else replace(access, index=kind)
                 probes = self._asked(ready, number, of_kind)
@@ -269,7 +282,7 @@ class Worker:
                     else:
                         pieces = probes.pieces(SHARE)
                     tasks += [
-                        partial(self._answers, alike, number, of_kind, piece, arrivals, crew)
+                        partial(self._answers, alike, number, of_kind, piece, bounds, arrivals, crew)
                         for piece in pieces
                     ]
         return tasks
@@ -286,12 +299,22 @@ class Worker:
             ready.asked[number][access.index] = probes
         return probes
 
+    def _bounds(self, ready: Ready, number: int, access: Access) -> Ends | None:
+        """Between which all keys must lie that a branch only watches, for every pair to pass."""
+        if access.watch is None:
+            return None
+        mine = self.access[1 - access.stored] or ()
+        own = mine[number].watch if number < len(mine) else None
+        held = ready.ends[number] if number < len(ready.ends) else None
+        return access.watch.asked(ready.arrivals.batch, own, held)
+
     def _answers(
         self,
         near: list[Subwindow],
         number: int,
         access: Access,
         probes: Probes,
+        bounds: Ends | None,
         arrivals: Arrivals,
         crew: Crew,
     ) -> list[Segment]:
@@ -304,14 +327,16 @@ class Worker:
         partly = [not covers(arrivals.reach, sub) for sub in near]  # asked first: another thread may compact
         found = access.index.probe_all([sub.indexes[number] for sub in near], probes, crew)
         for subwindow, to_check, answers in zip(near, partly, found, strict=True):
-            window, ranges = to_check, answers
+            window, ranges, watched = to_check, answers, subwindow.ends[number]
+            certain = bounds is not None and watched is not None and watched.within(bounds)
+            verify = None if certain else access.verify
             if window and access.index.by_arrival and subwindow.ascending:
                 window, ranges = False, [within(each, arrivals, subwindow) for each in answers]
-            if window and access.verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
+            if window and verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
                 subwindow.compact()
                 if covers(arrivals.reach, subwindow):
                     window, ranges = False, subwindow.indexes[number].probe(probes)
-            segments += self._checked(ranges, subwindow, Check(window, access.verify), arrivals, crew)
+            segments += self._checked(ranges, subwindow, Check(window, verify), arrivals, crew)
         return segments
 
     def _checked(
@@ -345,7 +370,7 @@ class Worker:
 
     def _build(self, side: int, subwindow: Subwindow) -> None:
         """Give a subwindow with rows its indexes."""
-        subwindow.indexes = [built(access, subwindow) for access in self.access[side] or ()]
+        equip(subwindow, self.access[side] or ())
 
     # -- outer, semi and anti --------------------------------------------------------------------------
 
@@ -443,7 +468,7 @@ class Worker:
             for subwindow in ring.subwindows:
                 if chosen is None or not subwindow.indexes or subwindow.cut > subwindow.dead:
                     subwindow.cut, subwindow.indexes = 0, []
-                    subwindow.indexes = [built(access, subwindow) for access in chosen or ()]
+                    equip(subwindow, chosen or ())
             self.access[side] = chosen
 
     def check(self) -> None:
@@ -539,6 +564,24 @@ def around(access: Access, own: Access, held: Entries) -> Probes | None:
     if least + min(below, above) < I64_MIN or most + max(below, above) > I64_MAX:
         return None
     return Probes.around(held.ids, held.keys, below, above)
+
+
+def equip(subwindow: Subwindow, chosen: Sequence[Access]) -> None:
+    """Give a subwindow with rows its indexes, and the ends of the keys that are only watched."""
+    subwindow.indexes = [built(access, subwindow) for access in chosen]
+    subwindow.ends = [None if access.watch is None else ends_of(access.watch, subwindow) for access in chosen]
+
+
+def ends_of(watch: Watch, subwindow: Subwindow) -> Ends | None:
+    ends: Ends | None = watch.nothing
+    for batch in subwindow.payload.batches():
+        ends = joined(ends, watch.held(batch))
+    return ends
+
+
+def joined(ends: Ends | None, more: Ends | None) -> Ends | None:
+    """The ends of both; None if either has none."""
+    return None if ends is None or more is None else ends.with_those(more)
 
 
 def built(access: Access, subwindow: Subwindow):  # type: ignore[no-untyped-def]

@@ -20,16 +20,19 @@ from slidejoin.condition.branch import BoundCondition, Branch
 from slidejoin.condition.condition import Condition, parse
 from slidejoin.condition.paths import AccessPath, EqualityPath, Intervals, JointPath
 from slidejoin.condition.predicate import Predicate
+from slidejoin.condition.watch import Ends, Watch
 
 __all__ = [
     "AccessPath",
     "BoundCondition",
     "Branch",
     "Condition",
+    "Ends",
     "EqualityPath",
     "Intervals",
     "JointPath",
     "Keys",
     "Predicate",
+    "Watch",
     "parse",
 ]

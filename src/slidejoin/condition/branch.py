@@ -14,6 +14,7 @@ from slidejoin.condition import access, normalise, typed
 from slidejoin.condition.paths import AccessPath, EqualityPath, JointPath, Tree
 from slidejoin.condition.predicate import Predicate, predicate_of
 from slidejoin.condition.typed import Expr
+from slidejoin.condition.watch import Watch
 
 _RANK = {"equality": 0, "band": 1, "inequality": 2, "unequal": 3}
 
@@ -55,10 +56,21 @@ class Branch:
 
     def joint(self, paths: Sequence[AccessPath]) -> JointPath:
         """Several paths of one side as one, for an index that holds several keys."""
+        return JointPath(paths, predicate_of(self._left(paths) + self.exclusions))
+
+    def watch(self, paths: Sequence[AccessPath], always: Sequence[AccessPath]) -> Watch | None:
+        """A watch over all that ``paths`` leave to be checked, if those that ``always`` hold are that, and can be watched."""
+        left = {id(leaf) for leaf in self._left(paths)}
+        simple = [path for path in always if path.exact and not any(tree.overlaps for tree in path.trees)]
+        of_use = [path for path in simple if any(id(tree.expression) in left for tree in path.trees)]
+        covered = {id(tree.expression) for path in of_use for tree in path.trees}
+        return Watch(of_use) if of_use and left <= covered and not self.exclusions else None
+
+    def _left(self, paths: Sequence[AccessPath]) -> list[Expr]:
+        """The two-sided leaves that paths do not answer for good."""
         hashed = any(isinstance(path, EqualityPath) for path in paths)
         covered = {id(tree.expression) for path in paths for tree in path.trees if tree.exact and not hashed}
-        rest = [leaf for leaf in self.pairs if id(leaf) not in covered]
-        return JointPath(paths, predicate_of(rest + self.exclusions))
+        return [leaf for leaf in self.pairs if id(leaf) not in covered]
 
     @property
     def residual(self) -> list[Expr]:

@@ -61,6 +61,12 @@ def raw(array: pa.Array, dtype: Any) -> np.ndarray:
     return np.frombuffer(buffer, dtype, count, array.offset * size)
 
 
+def integers(array: pa.Array) -> np.ndarray | None:
+    """Whole numbers as they are stored, in their own width; None if it is no such array, or int64 does not hold them all."""
+    kind = array.type
+    return raw(array, _PLAIN[kind.id]) if pat.is_integer(kind) and not pat.is_uint64(kind) else None
+
+
 def read(array: pa.Array) -> Value:
     """Values of any array whose type a condition can use."""
     kind = array.type

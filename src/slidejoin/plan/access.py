@@ -5,7 +5,8 @@ planner measures on a sample of the first rows that meet how much of the window 
 One that keeps next to nothing is searched alone, and what it does not cover is checked on its candidates. Otherwise an
 index that holds several keys takes them all, first the two that keep the least together, since those are searched and
 the others only looked at: two halves of the window that have little in common do better than two narrower stretches
-that have nothing to do with each other. Cell-runs if the first is narrow, and either an equality or the two keep few rows
+that have nothing to do with each other. A comparison that held for every pair of the sample, where the others leave few
+candidates, is only watched. Cell-runs if the first is narrow, and either an equality or the two keep few rows
 together; else a sort-tree.
 """
 
@@ -18,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.condition import AccessPath, Branch, EqualityPath, Predicate
+from slidejoin.condition import AccessPath, Branch, EqualityPath, Predicate, Watch
 from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index
 from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, table
@@ -44,6 +45,7 @@ class Access:
     index: type[Index]
     path: AccessPath | None
     reason: str
+    watch: Watch | None = None  # over all that remains, where it has held for every pair of a sample
     planned: str = ""  # what the planner weighed when a subwindow was completed
 
     @property
@@ -88,6 +90,7 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     samples = _sample(rows), _sample(probing)
     held = [matched(path, *samples) for path in paths]
     kept = [_share(one) for one in held]
+    always = [path for path, share in zip(paths, kept, strict=True) if share == 1]
     order = sorted(range(len(paths)), key=kept.__getitem__)
     best = order[0]
     # Equalities taken together as a hash stand for the single ones; beside those they would be a key twice.
@@ -97,8 +100,13 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
     )
     if (index == "auto" and kept[best] > FEW and len(apart) > 1) or several:
         apart, pair = _leading_pair(apart, held, kept)
-        joint = branch.joint([paths[number] for number in apart])
         together = _share(np.logical_and.reduce([held[number] for number in apart]))
+        watch = None
+        if not several and pair <= FEW:  # if the others hold no longer, checking candidates costs little
+            fewer = apart[:2] + [n for n in apart[2:] if kept[n] < 1]
+            watch = branch.watch([paths[n] for n in fewer], always)
+            apart = apart if watch is None else fewer
+        joint = branch.joint([paths[number] for number in apart])
         measured += f"; together {_percent(together)}"
         if len(apart) > 1:
             correlation = _correlation(paths[apart[0]], paths[apart[1]], samples[0])
@@ -117,8 +125,11 @@ def choose(branch: Branch, stored: int, index: str, rows: pa.RecordBatch, probin
                 WIDE_INDEX,
                 f"{'two keys keep' if narrow else 'each alone keeps'} much of the window",
             )
-        return Access(branch, stored, REGISTRY[chosen], joint, f"{why}: {measured}")
-    return Access(branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}")
+        return Access(branch, stored, REGISTRY[chosen], joint, f"{why}: {measured}", watch)
+    watch = branch.watch([paths[best]], always)
+    return Access(
+        branch, stored, _index(index), paths[best], f"keeps the least of the window: {measured}", watch
+    )
 
 
 def matched(path: AccessPath, rows: pa.RecordBatch, probing: pa.RecordBatch) -> NDArray[np.bool_]:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slidejoin.condition import Ends
 from slidejoin.index import Index
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s
@@ -123,6 +124,9 @@ class Subwindow:
         self.ascending = True  # positions never decrease: those that left are a prefix
         self.marks: NDArray[np.uint8] | None = np.empty(0, dtype=np.uint8) if marked else None
         self.indexes: list[Index] = []
+        self.ends: list[
+            Ends | None
+        ] = []  # of the keys that a branch only watches; None if it does not, or NULL is one
         self.cut = 0  # ids below this have been dropped from the indexes
 
     @property
@@ -199,8 +203,10 @@ class Subwindow:
 
     @property
     def lowest(self) -> int:
-        """The least position that a probe can still meet here."""
-        return self.low if self.cut == 0 else int(self.positions.of(np.array([self.cut], dtype=np.int32))[0])
+        """The least position that a probe can still meet here, or less."""
+        if self.cut == 0 or not self.ascending:  # rows that came out of order later may be below that of the cut
+            return self.low
+        return int(self.positions.of(np.array([self.cut], dtype=np.int32))[0])
 
     def compact(self) -> None:
         """Drop the rows that have left from the indexes, where they are a prefix.
@@ -232,6 +238,7 @@ class Subwindow:
             twin.marks = self.marks[alive].copy()
         if self.ascending:
             twin.indexes, self.indexes = self.indexes, []
+            twin.ends = self.ends  # those of rows that are gone do no harm
             for index in twin.indexes:
                 index.drop_below(self.dead, self.dead, crew)
         return twin
@@ -274,7 +281,7 @@ class Subwindow:
         state: dict[str, Any] = dict(self.__dict__)
         state["payload"] = self.payload.copy()
         state["seqs"], state["positions"] = self.seqs.copy(), self.positions.copy()
-        state["indexes"], state["cut"] = [], 0
+        state["indexes"], state["ends"], state["cut"] = [], [], 0
         twin.__dict__.update(state)
         return twin
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.condition import ordinals, typed
-from slidejoin.condition.columns import raw, validity
+from slidejoin.condition.columns import integers, raw, validity
 from slidejoin.condition.evaluate import (
     Frame,
     evaluate,
@@ -70,6 +70,17 @@ class Key:
             wide = np.asarray(data, object) - 2**63
             return Keys(ordinals.saturate(wide), value.valid)
         return Keys(ordinals.saturate(data) if data.dtype == object else data, value.valid)
+
+    def ends(self, batch: pa.RecordBatch) -> tuple[int, int] | None:
+        """The least and the greatest ordinal of a batch that has rows; None if a key is NULL."""
+        node = self.expression
+        if isinstance(node, typed.Col) and self.codec == "int":
+            array = batch.column(node.name)
+            plain = integers(array)
+            if plain is not None:  # then they need not be converted, which costs more than looking at them
+                return None if array.null_count else (int(plain.min()), int(plain.max()))
+        keys, valid = self.encode(batch)
+        return None if valid is not None else (int(keys.min()), int(keys.max()))
 
 
 class Probe:
