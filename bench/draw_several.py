@@ -40,8 +40,7 @@ WHY_NOT = {
     "ratio": "a change of subwindow falls into the slowest pushes",
     "three.always true": "a third column must be read, for the rows that are stored and for those that probe, which is "
     "about a tenth of a millisecond a push, and nothing wins it back where all rows pass",
-    "three.bands.always true": "a third column must be read and its bounds made, for 32,768 rows that are stored and as many "
-    "that probe; finding by two keys takes so little here that this is a twentieth of it",
+    "three.bands.always true": "the least and the greatest of a third column must be found for each batch",
 }
 
 
