@@ -229,15 +229,17 @@ class _Helpers:
         if not self.awake or not self._sharing.acquire(blocking=False):
             chores.perform()  # nobody is there, or another join has the board
             return
+        crowded, table = False, chores.table
         try:
-            put_up(self.board, chores.table)
-            try:
+            try:  # an interruption from here on finds the chores done: helpers write into their arrays
+                put_up(self.board, table)
                 errand()
             finally:
-                if finish_shared(self.board, len(chores)):
-                    self._leave_alone()
+                crowded = finish_shared(self.board)
         finally:
             self._sharing.release()
+        if crowded:
+            self._leave_alone()
 
     def _leave_alone(self) -> None:
         """There are fewer cores than threads just now: helping costs more than it gains.

@@ -443,16 +443,18 @@ def next_table(board, lane):  # type: ignore[no-untyped-def]
 def put_up(board, chores):  # type: ignore[no-untyped-def]
     """Put chores up to be shared; whoever does so has to ``finish_shared`` them."""
     board[SHARED + TABLE] = address(chores)
+    board[SHARED + LENGTH] = len(chores) // WORDS
     put(board, SHARED + DONE, 0)
-    put(board, SHARED + LEFT, next_table(board, SHARED) | (len(chores) // WORDS))
+    put(board, SHARED + LEFT, next_table(board, SHARED) | board[SHARED + LENGTH])
 
 
-@kernel(types.boolean(OUT_I64, types.int64))
-def finish_shared(board, count):  # type: ignore[no-untyped-def]
-    """Do what others have left of the chores that are up, and wait until all are done.
+@kernel(types.boolean(OUT_I64))
+def finish_shared(board):  # type: ignore[no-untyped-def]
+    """Do what others have left of the chores that are up, if any, and wait until all are done.
 
     Returns whether that took too long: who had taken one has no core to run on.
     """
+    count = board[SHARED + LENGTH]
     while take(board, True):
         continue
     if look(board, SHARED + DONE) == count:
