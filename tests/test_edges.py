@@ -986,9 +986,7 @@ def test_a_join_forked_in_the_middle_of_a_call_is_refused() -> None:
         join.push(left={"x": [1]})
         inside, leave = threading.Event(), threading.Event()
         def call():
-            with join._lock:
-                inside.set()
-                leave.wait(20)
+            join._turns.take(lambda: (inside.set(), leave.wait(20)))
         thread = threading.Thread(target=call)
         thread.start()
         inside.wait(20)
@@ -1025,6 +1023,99 @@ def test_a_forked_process_has_an_sql_engine_of_its_own() -> None:
         assert join.push(right={"x": [4]}).num_rows == 3
         """
     )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_interrupted_pushes_are_undone(threads: int) -> None:
+    """A handler raises at any moment; a join that is never interrupted says what should have come out."""
+    ends_well(
+        f"""
+        import random, signal
+        import numpy as np
+        import slidejoin as sj
+        from slidejoin.index import REGISTRY
+        for index in REGISTRY.values():
+            index()  # loads its kernels: Numba cannot be interrupted there
+        condition = "abs(l.x - r.x) <= 3 AND l.g < r.g OR abs(l.x - r.x) <= 1 AND l.g = r.g"
+        settings = dict(window=sj.Time(900, on="t"), lateness=300, how="left")
+        join, calm = (sj.Join(condition, **settings, threads=n) for n in ({threads}, 1))
+        class Interruption(BaseException): pass
+        def interrupt(*_): raise Interruption
+        signal.signal(signal.SIGALRM, interrupt)
+        draw, rng = random.Random(7), np.random.default_rng(7)
+        def rows(at):
+            n = 8500 if at % 3 == 0 else 300
+            t = at * 20 + rng.integers(-150, 150, n)
+            return {{"x": rng.integers(0, 40_000, n), "g": rng.integers(0, 3, n), "t": t}}
+        def fed(join): return [join.stats()[side]["rows_in"] for side in ("left", "right")]
+        interrupted = under_way = 0
+        for at in range(420):
+            batch = {{("left", "right")[at % 2]: rows(at)}}
+            before, found = fed(join), None
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 10 ** draw.uniform(-5, -2.3))
+                found = join.push(**batch)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interruption:
+                interrupted += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if at % 20 == 0:
+                join.check()
+            if fed(join) == before:
+                under_way += 1
+                continue
+            expected = calm.push(**batch)
+            if found is not None:
+                assert sorted(zip(*found.indices())) == sorted(zip(*expected.indices())), at
+        join.check()
+        assert under_way > 50, (interrupted, under_way)
+        left, right = join.stats(), calm.stats()
+        assert left["left"] == right["left"] and left["right"] == right["right"]
+        assert left["matches"] == right["matches"]
+        """
+    )
+
+
+def test_a_handler_that_calls_the_join_in_a_call_is_refused() -> None:
+    ends_well(
+        """
+        import signal
+        import slidejoin as sj
+        join = sj.Join("l.x = r.x", window=sj.Rows(10))
+        refused = []
+        def handler(*_):
+            try:
+                join.push(left={"x": [7]})
+            except sj.StateError as error:
+                refused.append(str(error))
+        signal.signal(signal.SIGUSR1, handler)
+        attempt = join._engine._attempt
+        def signalled(*arguments):
+            signal.raise_signal(signal.SIGUSR1)
+            return attempt(*arguments)
+        join._engine._attempt = signalled
+        assert join.push(left={"x": [1, 2]}).num_rows == 0
+        assert len(refused) == 1 and "within a call" in refused[0], refused
+        assert join.stats().left.rows_in == 2
+        """
+    )
+
+
+def test_a_join_that_was_half_undone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = sj.Join("l.x = r.x", window=sj.Rows(10))
+    join.push(left={"x": [1]})
+    engine = join._engine
+
+    def fails(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine.worker, "join", fails)
+    monkeypatch.setattr(engine.worker, "restore", fails)
+    with pytest.raises(KeyboardInterrupt):
+        join.push(left={"x": [2]})
+    monkeypatch.undo()
+    with pytest.raises(sj.StateError, match="again while it was undone"):
+        join.push(left={"x": [2]})
 
 
 def test_loading_kernels_can_be_interrupted_and_begun_again() -> None:

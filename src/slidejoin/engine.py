@@ -81,6 +81,7 @@ class Engine:
             self.worker, self._chunk_rows()
         )
         self.books = Books()
+        self._undoing = False
 
     def push(self, batches: Batches) -> Matches:
         """Rows have arrived."""
@@ -135,7 +136,12 @@ class Engine:
                 ring.extent = self._extent(side, self.books.timeline)
 
     def open(self, what: str) -> None:
-        """Refuse calls on a join that has ended."""
+        """Refuse calls on a join that has ended, or is neither as before a failed call nor as after it."""
+        if self._undoing:
+            raise StateError(
+                f"{what} was called on a join whose last call was interrupted, and again while it was undone; expected a "
+                "whole one; load() a snapshot or make a new Join"
+            )
         if self.books.finished:
             raise StateError(f"{what} was called after finish(); expected an open join; make a new Join")
 
@@ -182,13 +188,15 @@ class Engine:
             if books.output is None:
                 books.output = self._output(books)
             matches = Matches(step.parts, books.output, worker.crew)
+            books.matches += step.matches
+            books.emitted += matches.num_rows
+            self.books = books  # nothing can fail or interrupt from here to the caller
         except BaseException:
+            self._undoing = True
             rings, worker.rings, worker.bound, worker.access = memento
             worker.restore(rings, step)
+            self._undoing = False
             raise
-        books.matches += step.matches
-        books.emitted += matches.num_rows
-        self.books = books
         return matches
 
     def _take_in(self, books: Books, batches: Batches, step: Step) -> None:

@@ -46,7 +46,7 @@ class Join:
         suffixes: tuple[str, str] = ("_l", "_r"),
         tuning: Tuning | None = None,
     ) -> None:
-        self._lock = Turns()  # rows arrive in the order of the calls
+        self._turns = Turns()  # rows arrive in the order of the calls
         self._engine = Engine(
             Settings.checked(
                 condition, window, how, lateness, late, order, index, flow, threads, aliases, suffixes, tuning
@@ -63,8 +63,7 @@ class Join:
             None if left is None else to_batch(left, 0),
             None if right is None else to_batch(right, 1),
         )
-        with self._lock:
-            return self._engine.push(batches)
+        return self._turns.take(lambda: self._engine.push(batches))
 
     def advance(self, *, left: Any = None, right: Any = None) -> Matches:
         """Time has passed without rows: move the clocks, let rows leave, emit those wanted unmatched."""
@@ -73,13 +72,11 @@ class Join:
                 "advance() was called on a join over Rows; expected Time windows, as only they have clocks; "
                 "push rows instead"
             )
-        with self._lock:
-            return self._engine.advance((left, right))
+        return self._turns.take(lambda: self._engine.advance((left, right)))
 
     def finish(self) -> Matches:
         """The end of both streams: emit every row that is still wanted unmatched. The join is then closed."""
-        with self._lock:
-            return self._engine.finish()
+        return self._turns.take(self._engine.finish)
 
     def tune(
         self,
@@ -96,13 +93,16 @@ class Join:
         >>> join = sj.Join("l.x < r.x", window=sj.Rows(10), flow="panjoin", threads=1)
         >>> join.tune(threads=2, subwindow_rows=5)
         """
-        with self._lock:
+
+        def change() -> None:
             settings = self._engine.settings
             tuning = Tuning(
                 settings.tuning.subwindow_rows if subwindow_rows is None else subwindow_rows,
                 settings.tuning.chunk_rows if chunk_rows is None else chunk_rows,
             )
             self._engine.tune(threads=None if threads is None else checked_threads(threads), tuning=tuning)
+
+        self._turns.take(change)
 
     def late(self) -> tuple[pa.Table, pa.Table]:
         """With ``late="keep"``: the late rows since the last call, left and right."""
@@ -112,14 +112,17 @@ class Join:
                 f"late() was called on a join with late={settings.late!r}; expected late='keep', which keeps late "
                 "rows; make the join with late='keep'"
             )
-        with self._lock:
+
+        def take_out() -> tuple[pa.Table, pa.Table]:
             books = self._engine.books
-            kept, books.late_rows = books.late_rows, ((), ())
-        left, right = (
-            pa.schema([]).empty_table() if schema is None else late_table(batches, schema)
-            for batches, schema in zip(kept, books.schemas, strict=True)
-        )
-        return left, right
+            left, right = (
+                pa.schema([]).empty_table() if schema is None else late_table(batches, schema)
+                for batches, schema in zip(books.late_rows, books.schemas, strict=True)
+            )
+            books.late_rows = ((), ())
+            return left, right
+
+        return self._turns.take(take_out)
 
     def stats(self) -> Counters:
         """Counters: rows in, late, in state, evicted for each side; matches, emitted, bytes, watermark.
@@ -130,19 +133,20 @@ class Join:
         >>> join.stats().left.state_rows
         2
         """
-        with self._lock:
-            return self._engine.counters()
+        return self._turns.take(self._engine.counters)
 
     def explain(self) -> str:
         """The condition taken apart, the plan and why, the window, and what bounds the state."""
-        with self._lock:
-            return explain(self._engine)
+        return self._turns.take(lambda: explain(self._engine))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a durable snapshot: replaced whole, so a crash leaves the previous one."""
-        with self._lock:
+
+        def write() -> None:
             self._engine.open("save()")
             snapshot.save(self._engine, path)
+
+        self._turns.take(write)
 
     @classmethod
     def load(
@@ -150,14 +154,13 @@ class Join:
     ) -> Join:
         """The join of a snapshot; ``condition``, if given, must be the one that it was saved with."""
         join = cls.__new__(cls)
-        join._lock = Turns()  # noqa: SLF001 - its own
+        join._turns = Turns()  # noqa: SLF001 - its own
         join._engine = snapshot.load(path, condition=condition, threads=threads)  # noqa: SLF001 - its own
         return join
 
     def check(self) -> None:
         """Assert every invariant of every structure; a debugging aid, O(state)."""
-        with self._lock:
-            self._engine.check()
+        self._turns.take(self._engine.check)
 
     def __reduce_ex__(self, _protocol: Any) -> NoReturn:
         raise StateError(

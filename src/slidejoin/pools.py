@@ -109,9 +109,11 @@ class Crew:
         if helpers < 1:
             return [task() for task in tasks]
         shared = _Shared(tasks)
-        for _ in range(helpers):
-            self._helpers.post(shared.help_out)
-        shared.finish()
+        try:
+            for _ in range(helpers):
+                self._helpers.post(shared.help_out)
+        finally:
+            shared.finish()
         return shared.outcome()
 
     @property
@@ -123,43 +125,51 @@ ALONE = Crew(1)
 
 
 class _Shared(Generic[Answer]):
-    """Tasks that several threads take from."""
+    """Tasks that several threads take from.
+
+    The caller may be interrupted anywhere, so what it waits for is not counted by itself: as many threads must have left
+    as have come in. Who comes in after a failure begins nothing.
+    """
 
     def __init__(self, tasks: Sequence[Callable[[], Answer]]) -> None:
-        self._count = len(tasks)
         self._answers: list[Answer | None] = [None] * len(tasks)
         self._waiting = deque(enumerate(tasks))
         self._failures: list[BaseException] = []
-        self._ended: SimpleQueue[None] = SimpleQueue()
+        self._came: list[None] = []
+        self._left: list[None] = []
+        self._leaving: SimpleQueue[None] = SimpleQueue()  # wakes the caller; what counts is who has left
 
-    def _work(self) -> int:
-        """Take tasks while there are some; how many were taken."""
-        taken = 0
-        while True:
+    def _work(self) -> None:
+        """Take tasks while there are some."""
+        while not self._failures:
             try:
                 number, task = self._waiting.popleft()
             except IndexError:
-                return taken
-            taken += 1
-            try:
-                if not self._failures:
-                    self._answers[number] = task()
-            except BaseException as error:  # noqa: BLE001 - raised by the calling thread
-                self._failures.append(error)
+                return
+            self._answers[number] = task()
 
     def help_out(self) -> None:
-        for _ in range(self._work()):
-            self._ended.put(None)
+        self._came.append(None)
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - raised by the calling thread
+            self._failures.append(error)
+        self._left.append(None)
+        self._leaving.put(None)
 
     def finish(self) -> None:
-        """Take part, then wait for what others have taken."""
-        under_way = self._count - self._work()
-        while under_way:
+        """Take part, then wait for those who came to help, whatever interrupts."""
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - raised when the others have ended
+            self._failures += [error]
+        while True:
             try:
-                self._ended.get()
-                under_way -= 1
+                while len(self._left) < len(self._came):
+                    self._leaving.get()
+                return
             except BaseException as error:  # noqa: BLE001 - interrupted: first let the others end
-                self._failures.append(error)
+                self._failures += [error]
 
     def outcome(self) -> list[Answer]:
         if self._failures:

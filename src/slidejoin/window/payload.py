@@ -33,7 +33,7 @@ class Payload:
         if batch.get_total_buffer_size() > 2 * held + 4096:
             batch = detached(batch)
             held = batch.nbytes
-        self.rows += batch.num_rows
+        self.rows += batch.num_rows  # before anything that an interruption would leave half done
         self.nbytes += held
         self._table = None
         for generation in self._generations:

@@ -143,11 +143,11 @@ class Subwindow:
         positions = arrivals.positions.values
         low = arrivals.positions.first if positions is None else int(positions.min())
         high = low + count - 1 if positions is None else int(positions.max())
+        self.payload.append(arrivals.batch)  # first: whoever undoes this goes by the number of rows
         if self.ascending:
             ordered = positions is None or bool(np.all(positions[1:] >= positions[:-1]))
             self.ascending = ordered and (first == 0 or low >= self.high)
         self.low, self.high = (low, high) if first == 0 else (min(self.low, low), max(self.high, high))
-        self.payload.append(arrivals.batch)
         self.seqs.append(arrivals.seqs.first, arrivals.seqs.values, count)
         self.positions.append(arrivals.positions.first, positions, count)
         if self.marks is not None:
@@ -204,7 +204,9 @@ class Subwindow:
     @property
     def lowest(self) -> int:
         """The least position that a probe can still meet here, or less."""
-        if self.cut == 0 or not self.ascending:  # rows that came out of order later may be below that of the cut
+        if (
+            self.cut == 0 or not self.ascending
+        ):  # rows that came out of order later may be below that of the cut
             return self.low
         return int(self.positions.of(np.array([self.cut], dtype=np.int32))[0])
 
