@@ -68,10 +68,10 @@ class Watch:
 
     def _distances(self, own: Watch) -> list[tuple[int, int | None, int | None]] | None:
         """For each key, which of the rows' own keys its bounds lie around, and how far; None if not so for every row."""
-        if self._near is None or self._near[0] is not own:
+        if self._near is None or self._near[0] is not own:  # paths stay as they are: once is enough
             found = []
             for path in self.paths:
                 around = ((n, path.around(other)) for n, other in enumerate(own.paths))
-                found += [next(((n, *ends) for n, ends in around if ends is not None), None)]
-            self._near = own, None if None in found else [one for one in found if one is not None]
+                found += [(n, *ends) for n, ends in around if ends is not None][:1]
+            self._near = own, found if len(found) == len(self.paths) else None
         return self._near[1]

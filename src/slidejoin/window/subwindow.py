@@ -124,9 +124,8 @@ class Subwindow:
         self.ascending = True  # positions never decrease: those that left are a prefix
         self.marks: NDArray[np.uint8] | None = np.empty(0, dtype=np.uint8) if marked else None
         self.indexes: list[Index] = []
-        self.ends: list[
-            Ends | None
-        ] = []  # of the keys that a branch only watches; None if it does not, or NULL is one
+        # Of the keys that a branch only watches; None if it watches none, or one of them is NULL.
+        self.ends: list[Ends | None] = []
         self.cut = 0  # ids below this have been dropped from the indexes
 
     @property
@@ -204,9 +203,8 @@ class Subwindow:
     @property
     def lowest(self) -> int:
         """The least position that a probe can still meet here, or less."""
-        if (
-            self.cut == 0 or not self.ascending
-        ):  # rows that came out of order later may be below that of the cut
+        # Rows that came out of order after the cut may be below the row that it was made at.
+        if self.cut == 0 or not self.ascending:
             return self.low
         return int(self.positions.of(np.array([self.cut], dtype=np.int32))[0])
 
