@@ -31,11 +31,13 @@ from slidejoin.kernels.cell_runs import (
     TASKS,
     fill_cells,
     find_in_cells,
+    keep_in_cells,
     measure_cells,
     merge_cells,
     pair_up,
 )
 from slidejoin.kernels.further_keys import sift
+from slidejoin.kernels.merge import count_from
 from slidejoin.kernels.order import sort_order
 from slidejoin.kernels.search import bisect_all
 from slidejoin.pools import ALONE, Crew
@@ -186,14 +188,11 @@ class CellRun:
 
         ``further`` has the further keys of what is left, by what the ids are then.
         """
-        held = self.columns
-        kept = np.flatnonzero(held.ids >= first)
-        if len(kept) == 0:
+        rows = count_from(self.ids, first)
+        if rows == 0:
             return None
-        out = Columns.of(len(kept), self.cells)
-        out.offsets[:] = np.searchsorted(kept, held.offsets)
-        out.firsts[: len(kept)], out.seconds[: len(kept)] = held.firsts[kept], held.seconds[kept]
-        out.ids[:] = held.ids[kept] - np.int32(shift)
+        out = Columns.of(rows, self.cells)
+        keep_in_cells(*self.columns, first, shift, *out)
         return CellRun(self.splitters, out, further)
 
     def probe(self, probes: Boxes, *, by_further: bool) -> Iterator[Ranges]:

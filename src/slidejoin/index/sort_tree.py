@@ -30,6 +30,7 @@ from slidejoin import kernels
 from slidejoin.index.further_keys import NO_KEYS, Ends, FurtherKeys, at_least_two, in_columns
 from slidejoin.index.merging import PIECE, OverRuns, Steps, finished
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, Ranges, in_order
+from slidejoin.kernels.merge import count_from
 from slidejoin.kernels.order import ascends, sort_order
 from slidejoin.kernels.sort_tree import (
     Found,
@@ -39,6 +40,8 @@ from slidejoin.kernels.sort_tree import (
     bound_leaves,
     distribute,
     find_rows,
+    keep_firsts,
+    keep_seconds,
     merge_firsts,
     merge_seconds,
     most_ranges,
@@ -125,16 +128,17 @@ class TreeRun:
 
         ``further`` has the further keys of what is left, by what the ids are then.
         """
-        ids, positions = top(self.tree), self.positions
-        by_rank = ids >= first
-        kept = np.empty_like(by_rank)
-        kept[positions] = by_rank
-        if not by_rank.any():
+        held, ids = self.tree, top(self.tree)
+        rows = count_from(ids, first)
+        if rows == 0:
             return None
-        moved = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-        tree = planted(int(by_rank.sum()), (self.tree.leaf, self.tree.fan))
-        top(tree)[:] = ids[by_rank] - np.int32(shift)
-        firsts, seconds, positions = self.firsts[kept], self.seconds[by_rank], moved[positions[by_rank]]
+        tree = planted(rows, (held.leaf, held.fan))
+        firsts, seconds = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
+        places, positions = np.empty(self.rows, dtype=np.int32), np.empty(rows, dtype=np.int32)
+        keep_firsts(held.ids, held.offsets, self.firsts, held.leaf, first, places, firsts)
+        by_id = np.empty(self.span, dtype=np.int32)
+        note_places(held.ids, held.offsets, places, held.leaf, self.base, 0, self.rows, by_id)
+        keep_seconds(ids, self.seconds, first, shift, by_id, self.base, top(tree), seconds, positions)
         return finished(grown(firsts, seconds, tree, positions, further, self.ends))
 
     def probe(self, rows: Int32s, lows: Int64s, highs: Int64s, tightest: Ends) -> list[Ranges]:

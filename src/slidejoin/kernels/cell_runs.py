@@ -91,6 +91,23 @@ def merge_cells(  # type: ignore[no-untyped-def]
     offsets[end] = at
 
 
+@kernel(types.void(I32, I64, I64, I32, types.int32, types.int32, OUT_I32, OUT_I64, OUT_I64, OUT_I32))
+def keep_in_cells(  # type: ignore[no-untyped-def]
+    offsets, firsts, seconds, ids, first, shift, out_offsets, out_firsts, out_seconds, out_ids
+):
+    """The rows whose ids are at least ``first``, less by ``shift``, in the same cells; the output has room for just these."""
+    to, room = ZERO, U(len(out_ids))
+    for c in range(len(offsets) - 1):
+        out_offsets[c] = to
+        for i in range(U(offsets[c]), U(offsets[c + 1])):
+            at = U(i)
+            if to == room:
+                break
+            out_firsts[to], out_seconds[to], out_ids[to] = firsts[at], seconds[at], ids[at] - shift
+            to += U(ids[at] >= first)
+    out_offsets[len(offsets) - 1] = to
+
+
 @kernel(types.void(I32, I64, OUT_I64, OUT_I64))
 def measure_cells(offsets, firsts, least, most):  # type: ignore[no-untyped-def]
     """The least and greatest first key of every cell."""

@@ -121,6 +121,39 @@ def note_places(ids, offsets, places, leaf, base, begin, end, out):  # type: ign
         out[U(ids[at] - base)] = places[position]
 
 
+@kernel(types.void(I32, U8, I64, types.int64, types.int32, OUT_I32, OUT_I64))
+def keep_firsts(ids, offsets, firsts, leaf, first, places, out):  # type: ignore[no-untyped-def]
+    """Keep rows whose ids are at least ``first``: their first keys, and ``places[position]`` = the new position."""
+    for number in range(len(firsts)):
+        at = U(number)
+        position = (at >> U(leaf) << U(leaf)) + U(offsets[at])
+        places[position] = ids[at] >= first
+    to, room = ZERO, U(len(out))
+    for number in range(len(firsts)):
+        at = U(number)
+        if to == room:
+            break
+        kept = U(places[at])
+        out[to], places[at] = firsts[at], to
+        to += kept
+
+
+@kernel(types.void(I32, I64, types.int32, types.int32, I32, types.int64, OUT_I32, OUT_I64, OUT_I32))
+def keep_seconds(  # type: ignore[no-untyped-def]
+    ids, seconds, first, shift, places, base, out_ids, out_seconds, out_positions
+):
+    """Of the same rows by rank: ids less by ``shift``, second keys, and the positions that ``note_places`` noted."""
+    to, room = ZERO, U(len(out_ids))
+    for number in range(len(ids)):
+        at = U(number)
+        if to == room:
+            break
+        row = ids[at]
+        out_ids[to], out_seconds[to] = row - shift, seconds[at]
+        out_positions[to] = places[U(row - base)]
+        to += U(row >= first)
+
+
 @kernel(
     types.UniTuple(types.int64, 2)(
         I64, I32, I64, I32, I32, types.int64, types.int64, types.int64, types.int64, OUT_I64, OUT_I32, OUT_I32
