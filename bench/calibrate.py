@@ -22,11 +22,21 @@ from numpy.typing import NDArray
 from bench.report import machine
 from bench.stage import ROOT
 from slidejoin import kernels
-from slidejoin.index import REGISTRY, Index
+from slidejoin.index import OWN, REGISTRY, Index, Sizes, sized
 
 TABLE = ROOT / "src" / "slidejoin" / "plan" / "costs.json"
-KINDS = ("bi_sort", "rap_table", "wib_tree", "hash")
-BATCHES = (32, 1 << 10, 1 << 15)
+VARIANTS = (
+    ("bi_sort", OWN),
+    ("rap_table", OWN),
+    ("rap_table", Sizes(partition_rows=64)),
+    ("rap_table", Sizes(partition_rows=256)),
+    ("wib_tree", OWN),
+    ("hash", OWN),
+    ("bi_sort_paper", OWN),
+    ("bi_sort_paper", Sizes(buffer_rows=128)),
+    ("bi_sort_paper", Sizes(buffer_rows=8192)),
+)
+BATCHES = (32, 1 << 8, 1 << 11, 1 << 15)
 ROWS = (1 << 13, 1 << 16, 1 << 19)
 SELECTIVITIES = (1, 64, 4096)
 MOVES = ("steady", "increasing")
@@ -53,12 +63,11 @@ def timed(work: Any) -> float:
     return time.perf_counter() - start
 
 
-def measure(kind: str, move: str, batch: int, rows: int, seed: int) -> dict[str, float]:
+def measure(kind: str, sizes: Sizes, move: str, batch: int, rows: int, seed: int) -> dict[str, float]:
     """Nanoseconds a row of one structure in one setting; the sorting of batches is the same for all and left out."""
     rng = np.random.default_rng(seed)
     keys = keys_of(move, rng, rows)
-    index = REGISTRY[kind]()
-    before = REGISTRY[kind]()  # a predecessor, as all subwindows but the first have
+    before: Index = sized(REGISTRY[kind], sizes)()  # a predecessor, as all subwindows but the first have
     earlier = keys_of(move, rng, rows) - (0 if move == "steady" else DOMAIN)
     before.insert(before.arrange_entries(earlier, np.arange(rows, dtype=np.int32)))
     index = before.successor()
@@ -67,11 +76,13 @@ def measure(kind: str, move: str, batch: int, rows: int, seed: int) -> dict[str,
         index.insert(index.arrange_entries(keys[: rows - most], np.arange(rows - most, dtype=np.int32)))
     costs: dict[str, float] = {}
     inserting = 0.0
+    # About half full, and so is a buffer of any of the sizes: 576 = 64 + 512, and 4,096 more.
+    halfway = max(rows - most, rows // 2) + (576 if rows < 1 << 15 else 4096 + 576)
     for at in range(rows - most, rows, batch):
         ids = np.arange(at, min(rows, at + batch), dtype=np.int32)
         entries = index.arrange_entries(keys[at : at + batch], ids)
         inserting += timed(lambda entries=entries: index.insert(entries))
-        if at <= rows // 2 < at + batch or (most < rows and at == rows - most):
+        if at <= halfway < at + batch:
             costs |= probed(index, kind, "growing", rng, keys[: at + batch], batch, rows)
     inserting += timed(index.merge)
     costs["insert"] = inserting / most * 1e9
@@ -109,13 +120,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for move in MOVES:
         for rows in ROWS:
             for batch in BATCHES:
-                taken: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+                taken: dict[tuple[str, Sizes], list[dict[str, float]]] = {variant: [] for variant in VARIANTS}
                 for seed in range(asked.rounds):
-                    for kind in KINDS:
-                        taken[kind].append(measure(kind, move, min(batch, rows), rows, seed))
-                for kind, rounds in taken.items():
+                    for variant in VARIANTS:
+                        taken[variant].append(measure(*variant, move, min(batch, rows), rows, seed))
+                for (kind, sizes), rounds in taken.items():
                     figures = {name: round(median(one[name] for one in rounds), 2) for name in rounds[0]}
-                    costs.append({"kind": kind, "move": move, "rows": rows, "batch": batch, **figures})
+                    given = {name: size for name, size in sizes._asdict().items() if size is not None}
+                    said = {"kind": kind, **({"sizes": given} if given else {})}
+                    costs.append({**said, "move": move, "rows": rows, "batch": batch, **figures})
                     print(costs[-1], flush=True)
     table = {"machine": machine()["cpu"], "unit": "nanoseconds a row", "costs": costs}
     lines = ",\n  ".join(json.dumps(entry) for entry in costs)

@@ -19,35 +19,24 @@ import slidejoin as sj
 from bench.contender import Contender, Pairs, fingerprint
 from bench.queries import REACH, Query
 from bench.workloads import BLOCK, Push
-from slidejoin.index import REGISTRY, SpoCss, SpoHash, SpoJoin
 from slidejoin.worker import Worker
-
-AS_IN_THE_PAPER = {"spo_join": SpoJoin, "spo_hash": SpoHash, "spo_css": SpoCss}
-
-
-def registered(index: str) -> str:
-    """The name to ask for. ``paper:spo_join`` merges once a slide, when the slide is complete, as the paper does."""
-    kind, _, name = index.rpartition(":")
-    if kind == "paper":
-        made = type("AsInThePaper", (AS_IN_THE_PAPER[name],), {"name": index, "delta": 1 << 30})
-        REGISTRY.setdefault(index, made)
-    return index
 
 
 class Ours(Contender):
-    """slidejoin with the index that is named."""
+    """slidejoin with the index that is named; ``paper:spo_join`` merges once a slide, as the paper does."""
 
     def __init__(self, workload: dict[str, Any], index: str = "auto", threads: int = 1) -> None:
         self.workload: Any = Query(**workload)
         self.at = 0
         work = self.workload
-        paper = index.startswith("paper:")
+        paper, _, name = index.rpartition(":")
+        once_a_slide = sj.Tuning(subwindow_rows=work.slide, merge_rows=work.slide)
         self.join = sj.Join(
             work.condition,
             window=sj.Rows(work.window, slide=work.slide),
-            index=registered(index),
+            index=name,
             threads=threads,
-            tuning=sj.Tuning(subwindow_rows=work.slide) if paper else sj.Tuning(),
+            tuning=once_a_slide if paper else sj.Tuning(),
         )
 
     def fill(self) -> float:

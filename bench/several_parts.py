@@ -46,7 +46,7 @@ def inserted(index: Any, keys: NDArray[np.int64], batch: int = BATCH) -> float:
 
 def whole(kind: type[SpoJoin]) -> type[SpoJoin]:
     """The kind that merges only when it is told to."""
-    return type("Whole", (kind,), {"delta": 1 << 30})
+    return type("Whole", (kind,), {"merge_rows": 1 << 30})
 
 
 def probing(window: int, correlation: float, probes: int, rounds: int) -> dict[str, Any]:

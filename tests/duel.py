@@ -97,7 +97,13 @@ def build(setup: Setup, **override: Any) -> sj.Join:
             windows.append(sj.Rows(setup.lengths[side], by=setup.position, slide=setup.slides[side]))
     tuning = {
         name: value
-        for name, value in (("subwindow_rows", setup.subwindow_rows), ("chunk_rows", setup.chunk_rows))
+        for name, value in (
+            ("subwindow_rows", setup.subwindow_rows),
+            ("chunk_rows", setup.chunk_rows),
+            ("partition_rows", setup.part_rows),
+            ("buffer_rows", setup.part_rows),
+            ("merge_rows", setup.part_rows),
+        )
         if value is not None
     }
     arguments: dict[str, Any] = {

@@ -37,7 +37,7 @@ OPERATORS = ("<", "<=", ">", ">=")
 NAMES = ("a", "b", "c")
 NUMBER = FAMILIES["number"][3]
 SMALL = (
-    (SpoJoin, {"delta": 6, "piece": 2, "widths": (3, 4)}),
+    (SpoJoin, {"merge_rows": 6, "piece": 2, "widths": (3, 4)}),
     (SortTree, {"leaf": 1, "fan": 1, "at_once": 5}),
     (CellRuns, {"rows_per_cell": 1, "at_once": 5}),
     (BPlusTree, {"widths": (2, 4)}),

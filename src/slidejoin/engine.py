@@ -20,6 +20,7 @@ from slidejoin import kernels
 from slidejoin.condition import parse
 from slidejoin.errors import LateRowError, SchemaError, StateError
 from slidejoin.flow import REGISTRY as FLOWS
+from slidejoin.index import Sizes
 from slidejoin.intake import gatherable, held_schema, same_schema, typed
 from slidejoin.matches import Matches, Output
 from slidejoin.plan import require
@@ -76,6 +77,7 @@ class Engine:
             order=settings.order,
             index=settings.index,
             crew=Crew(settings.threads),
+            sizes=index_sizes(settings.tuning),
         )
         self.flow = FLOWS["single" if settings.flow == "auto" else settings.flow](
             self.worker, self._chunk_rows()
@@ -130,6 +132,7 @@ class Engine:
         self.open("tune()")
         self.settings = replace(self.settings, threads=threads or self.settings.threads, tuning=tuning)
         self.worker.crew = Crew(self.settings.threads)
+        self.worker.sizes = index_sizes(tuning)
         self.flow.piece_rows = self._chunk_rows()
         for side, ring in enumerate(self.worker.rings):
             if ring is not None:
@@ -460,6 +463,11 @@ class Engine:
         elif isinstance(window, Time):
             named_in(schema, column_of(window.on, side), side)
         self.condition.require(side, held_schema(schema))
+
+
+def index_sizes(tuning: Tuning) -> Sizes:
+    """What was asked for of the indexes."""
+    return Sizes(*(getattr(tuning, name) for name in Sizes._fields))
 
 
 def sortable(column: pa.Array) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -84,10 +85,14 @@ class Join:
         threads: int | None = None,
         subwindow_rows: int | None = None,
         chunk_rows: int | None = None,
+        partition_rows: int | None = None,
+        buffer_rows: int | None = None,
+        merge_rows: int | None = None,
     ) -> None:
         """Change threads and sizes between calls; None leaves one as it is. No row is lost, no result changes.
 
-        Subwindows that are there keep their rows; they change hands if there are more or fewer workers.
+        Subwindows that are there keep their rows and the sizes of their indexes; they change hands if there are more or
+        fewer workers.
 
         >>> import slidejoin as sj
         >>> join = sj.Join("l.x < r.x", window=sj.Rows(10), flow="panjoin", threads=1)
@@ -95,11 +100,15 @@ class Join:
         """
 
         def change() -> None:
-            settings = self._engine.settings
-            tuning = Tuning(
-                settings.tuning.subwindow_rows if subwindow_rows is None else subwindow_rows,
-                settings.tuning.chunk_rows if chunk_rows is None else chunk_rows,
-            )
+            asked = {
+                "subwindow_rows": subwindow_rows,
+                "chunk_rows": chunk_rows,
+                "partition_rows": partition_rows,
+                "buffer_rows": buffer_rows,
+                "merge_rows": merge_rows,
+            }
+            changed = {name: rows for name, rows in asked.items() if rows is not None}
+            tuning = replace(self._engine.settings.tuning, **changed)
             self._engine.tune(threads=None if threads is None else checked_threads(threads), tuning=tuning)
 
         self._turns.take(change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from slidejoin.errors import WindowError
 
@@ -11,14 +11,23 @@ from slidejoin.errors import WindowError
 class Tuning:
     """``subwindow_rows``: rows after which a subwindow is complete; ``chunk_rows``: rows joined at a time.
 
-    None leaves the choice to the join. Neither changes a result.
+    The others are of indexes that have such a part: ``partition_rows`` of RaP-Table's partitions, ``buffer_rows`` of the
+    insertion buffer of BI-Sort as in the paper, ``merge_rows`` of SPO-Join's mutable part (the paper's delta: a slide, or a
+    part of one).
+
+    None leaves the choice to the join. None of them changes a result.
     """
 
     subwindow_rows: int | None = None
     chunk_rows: int | None = None
+    partition_rows: int | None = None
+    buffer_rows: int | None = None
+    merge_rows: int | None = None
 
     def __post_init__(self) -> None:
-        for what in ("subwindow_rows", "chunk_rows"):
-            value = getattr(self, what)
+        for field in fields(self):
+            value = getattr(self, field.name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise WindowError(f"Tuning({what}={value!r}); expected a whole number of at least 1, or None")
+                raise WindowError(
+                    f"Tuning({field.name}={value!r}); expected a whole number of at least 1, or None"
+                )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from slidejoin.condition import BoundCondition, Ends, Watch
 from slidejoin.condition.types import I64_MAX, I64_MIN
-from slidejoin.index import Entries, Index, Probes, Ranges
+from slidejoin.index import OWN, Entries, Index, Probes, Ranges, Sizes
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, Seen, choose, replan
@@ -78,11 +78,14 @@ class Placed(NamedTuple):
 
 
 class Worker:
-    def __init__(self, *, how: str, order: str, index: str, crew: Crew) -> None:
+    def __init__(self, *, how: str, order: str, index: str, crew: Crew, sizes: Sizes = OWN) -> None:
         self.how = how
         self.order = order
         self.index = index
         self.crew = crew
+        self.sizes = (
+            sizes  # of indexes, asked for; another choice is for subwindows that are begun from then on
+        )
         self.rings: list[Ring | None] = [None, None]
         self.bound: BoundCondition | None = None
         self.access: list[tuple[Access, ...] | None] = [None, None]
@@ -363,8 +366,8 @@ class Worker:
         if self.access[stored] is not None or self.bound is None or ring is None or not ring.subwindows:
             return
         rows = ring.subwindows[-1].payload.batches()[0]
-        chosen = tuple(choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches)
-        self.access[stored] = chosen
+        chosen = (choose(branch, stored, self.index, rows, probing) for branch in self.bound.branches)
+        self.access[stored] = tuple(access.of_sizes(self.sizes) for access in chosen)
         for subwindow in ring.subwindows:
             self._build(stored, subwindow)
 
@@ -426,9 +429,9 @@ class Worker:
             return
         figures = self.seen[side].summed_up(ring.rows)
         chosen = self.access[side]
-        if self.index != "auto" or not chosen:
+        if not chosen:
             return
-        planned = [replan(access, figures) for access in chosen]
+        planned = [replan(access, figures, self.index, self.sizes) for access in chosen]
         ring.subwindows_to_a_window = max(subwindows for _, subwindows in planned)
         self.access[side] = tuple(access for access, _ in planned)
 

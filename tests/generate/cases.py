@@ -51,6 +51,7 @@ class Setup:
     suffixes: tuple[str, str] = ("_l", "_r")
     subwindow_rows: int | None = None
     chunk_rows: int | None = None
+    part_rows: int | None = None  # of partitions, buffers and mutable parts of indexes
     origin: int = 0  # where event time begins, in steps
     step: int = 1  # ticks between neighbouring event times
 
@@ -190,6 +191,7 @@ def setups(draw: st.DrawFn, **fixed: Any) -> Setup:
         "suffixes": draw(st.sampled_from((("_l", "_r"), ("_left", "_right"), ("", "_2")))),
         "subwindow_rows": draw(st.sampled_from((8, 8, 1, 2, 5, 16, None))),
         "chunk_rows": draw(st.sampled_from((16, 4, 1, 7, None))),
+        "part_rows": draw(st.sampled_from((None, 1, 3, 7))),
         "origin": origin,
         "step": step,
     }

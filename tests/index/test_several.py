@@ -25,7 +25,7 @@ LOWEST, GREATEST = -(2**63), 2**63 - 1
 
 def small(name: str) -> type[Any]:
     """The index with sizes so small that splits and merges happen often."""
-    sizes = {"delta": 7, "piece": 2, "widths": (3, 4), "leaf": 2, "fan": 1, "rows_per_cell": 1, "growth": 2,
+    sizes = {"merge_rows": 7, "piece": 2, "widths": (3, 4), "leaf": 2, "fan": 1, "rows_per_cell": 1, "growth": 2,
              "at_once": 9}  # fmt: skip
     index = REGISTRY[name]
     return type("Small", (index,), {key: value for key, value in sizes.items() if hasattr(index, key)})

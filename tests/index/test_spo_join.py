@@ -15,7 +15,7 @@ kernels.ready()
 
 
 class Small(SpoJoin):
-    delta, piece = 1000, 10
+    merge_rows, piece = 1000, 10
 
 
 def rows(rng: np.random.Generator, count: int, keys: int = 2) -> np.ndarray:
@@ -108,7 +108,7 @@ def test_baselines_answer_alike(baseline: type[SpoJoin], keys: int) -> None:
     lows, highs = centre - rng.integers(0, 400, (50, keys)), centre + rng.integers(-20, 400, (50, keys))
     found = []
     for kind in (SpoJoin, baseline):
-        index = type("Small", (kind,), {"delta": 1000})()
+        index = type("Small", (kind,), {"merge_rows": 1000})()
         for at in range(0, 3000, 250):
             index.insert(index.arrange_entries(held[at : at + 250], np.arange(at, at + 250, dtype=np.int32)))
         index.check()
@@ -143,7 +143,7 @@ def test_no_probes_no_answers() -> None:
 @pytest.mark.parametrize("widths", [(2, 4), (64, 64)])
 def test_the_mutable_part_marks_the_fewer_rows(widths: tuple[int, int]) -> None:
     """Most of the rows, few, all or none are within; ids have gaps, which nobody may take for rows."""
-    kind = type("Unmerged", (SpoJoin,), {"delta": 1 << 20, "widths": widths})
+    kind = type("Unmerged", (SpoJoin,), {"merge_rows": 1 << 20, "widths": widths})
     rng = np.random.default_rng(5)
     held, ids = rows(rng, 700), np.sort(rng.choice(5000, 700, replace=False)).astype(np.int32)
     index = kind()

@@ -17,7 +17,7 @@ STEADY = Figures(window=1 << 20, batch=1 << 15, matches=2, drift=0.1, probes=1)
 
 def test_the_table_is_complete() -> None:
     kinds = {entry.kind for entry in table()}
-    assert kinds == {"bi_sort", "rap_table", "wib_tree", "hash"}
+    assert kinds == {"bi_sort", "rap_table", "wib_tree", "hash", "bi_sort_paper"}
     shapes = [{(e.drifting, e.rows, e.batch) for e in table() if e.kind == kind} for kind in kinds]
     assert all(shape == shapes[0] for shape in shapes), "the same circumstances for every structure"
     assert all(e.insert > 0 and min(e.growing.values()) > 0 and min(e.complete.values()) > 0 for e in table())

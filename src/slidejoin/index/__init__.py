@@ -10,6 +10,7 @@ from slidejoin.index.hash import Hash
 from slidejoin.index.protocol import Entries, Index, Probes, Ranges
 from slidejoin.index.rap_table import RapTable
 from slidejoin.index.scan import Scan
+from slidejoin.index.sizes import OWN, Sizes, sized
 from slidejoin.index.sort_tree import SortTree
 from slidejoin.index.spo_join import SpoCss, SpoHash, SpoJoin
 from slidejoin.index.wib_tree import WibTree
@@ -33,6 +34,7 @@ REGISTRY: dict[str, type[Index]] = {
 }
 
 __all__ = [
+    "OWN",
     "REGISTRY",
     "BPlusTree",
     "BiSort",
@@ -45,9 +47,11 @@ __all__ = [
     "Ranges",
     "RapTable",
     "Scan",
+    "Sizes",
     "SortTree",
     "SpoCss",
     "SpoHash",
     "SpoJoin",
     "WibTree",
+    "sized",
 ]

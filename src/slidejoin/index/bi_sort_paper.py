@@ -68,14 +68,16 @@ class Main(NamedTuple):
 
 
 class BiSortPaper(ByKey, InTurn):
-    """``partitions``: P, the length of the index array; ``buffer``: B, rows that wait to be merged."""
+    """``partitions``: P, the length of the index array; ``buffer``: B, rows that wait to be merged, by default the class's."""
 
     name: ClassVar[str] = "bi_sort_paper"
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = BiSort.kinds
+    buffer_rows: ClassVar[int] = BUFFER_ROWS
 
-    def __init__(self, *, partitions: int | None = None, buffer: int = BUFFER_ROWS) -> None:
+    def __init__(self, *, partitions: int | None = None, buffer: int | None = None) -> None:
+        buffer = self.buffer_rows if buffer is None else buffer
         if buffer < 1 or (partitions is not None and partitions < 1):
             raise ValueError(
                 f"a BI-Sort of {partitions} partitions and a buffer of {buffer}; expected at least 1 of each; "
@@ -128,7 +130,7 @@ class BiSortPaper(ByKey, InTurn):
             self._held = (Main.build(merged, self._partitions), NO_ENTRIES)
 
     def successor(self) -> BiSortPaper:
-        return BiSortPaper(partitions=self._partitions, buffer=self._limit)
+        return type(self)(partitions=self._partitions, buffer=self._limit)
 
     def check(self) -> None:
         (entries, samples, stride), buffer = self._held

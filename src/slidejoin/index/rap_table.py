@@ -85,7 +85,7 @@ class Table:
 class RapTable(ByKey, InTurn):
     """A range-partitioned subwindow.
 
-    ``partitions`` fixes P, else there is one for every ``partition_rows`` rows expected; ``sigma`` is the slack
+    ``partitions`` fixes P, else there is one for every ``partition_rows`` rows expected, by default the class's; ``sigma`` is the slack
     of an entry; ``splitters`` and ``expected`` usually come from a predecessor; ``sorting`` is how many rows may
     be scanned beyond the usual, for each row held, before a sorted copy is made.
     """
@@ -94,6 +94,7 @@ class RapTable(ByKey, InTurn):
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
+    partition_rows: ClassVar[int] = PARTITION_ROWS
 
     def __init__(
         self,
@@ -101,12 +102,12 @@ class RapTable(ByKey, InTurn):
         partitions: int | None = None,
         splitters: Int64s | None = None,
         expected: int = 0,
-        partition_rows: int = PARTITION_ROWS,
+        partition_rows: int | None = None,
         sigma: float = SIGMA,
         sorting: int = SORTING,
     ) -> None:
         kernels.ready()
-        self._partitions, self._partition_rows = partitions, partition_rows
+        self._partitions, self._partition_rows = partitions, partition_rows or self.partition_rows
         self._sigma, self._sorting = sigma, sorting
         self._expected = max(SMALLEST, expected)
         self._born = 0
@@ -117,7 +118,7 @@ class RapTable(ByKey, InTurn):
     def successor(self) -> RapTable:
         """The empty table of the next subwindow, with splitters adjusted to what this one has seen."""
         expected = self._born or self._expected
-        return RapTable(
+        return type(self)(
             partitions=self._partitions,
             splitters=None if self._table is None else self._adjusted(self._table, expected),
             expected=expected,

@@ -1,8 +1,8 @@
 """SPO-Join: trees that take rows, merged into immutable permutation entries that are quick to probe.
 
 Design      rows go to the mutable part, a B+-tree for each key; a probe of it sets a bit for each row of its stretch
-            of each tree, or for each row outside where those are fewer, and combines the bit arrays. Every ``delta``
-            rows, and when the subwindow is complete, the mutable part takes no more rows and waits to be merged into a
+            of each tree, or for each row outside where those are fewer, and combines the bit arrays. Every
+            ``merge_rows`` rows (the paper's delta), and when the subwindow is complete, the mutable part takes no more rows and waits to be merged into a
             PO-Join entry: the leaves are in order already, so that permutations take linear time and nothing is sorted.
             The merge is metered: each insertion moves a few rows for each row that it adds, also for the subwindow
             before, so no push pays for a whole merge. Meanwhile the waiting trees answer probes and a new mutable part
@@ -40,9 +40,9 @@ from slidejoin.kernels.bplus_tree import copy_ranges
 from slidejoin.kernels.order import sort_order
 from slidejoin.pools import ALONE, Crew
 
-DELTA = (
+MERGE_ROWS = (
     1 << 14
-)  # rows: a mutable part and its bits stay in the cache, and a subwindow has a handful of entries
+)  # the paper's delta: a mutable part and its bits stay in the cache, and a subwindow has a handful of entries
 PACE = 4  # rows moved for each row added and key: a merge moves two a key, so it is over well before the next is due
 PIECE = 4096  # rows moved between two looks at the meter: some ten microseconds
 SET_BYTES = 1 << 18  # of bit arrays made at a time: a part of the second-level cache
@@ -153,7 +153,7 @@ class SpoJoin(InTurn):
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
     part: ClassVar[type[Mutable]] = Mutable
     merging: ClassVar[type[Merge | CssMerge]] = Merge
-    delta: ClassVar[int] = DELTA
+    merge_rows: ClassVar[int] = MERGE_ROWS
     piece: ClassVar[int] = PIECE
     widths: ClassVar[tuple[int, int]] = (LEAF_SLOTS, FAN_OUT)
 
@@ -183,11 +183,11 @@ class SpoJoin(InTurn):
             part = held.mutable
             if part is None:
                 part = self.part(keys.shape[1], int(ids[at]), self.widths)
-            room = self.delta - part.rows
+            room = self.merge_rows - part.rows
             part.insert(keys[at : at + room], ids[at : at + room])
             at += room
             self._held = held._replace(mutable=part)
-            if part.rows >= self.delta:
+            if part.rows >= self.merge_rows:
                 self.merge()
 
     def merge(self, crew: Crew = ALONE) -> None:
@@ -276,7 +276,7 @@ class SpoJoin(InTurn):
         flat = [end for ends in bounds for end in ends]
         assert flat == sorted(flat), "ids ascend from part to part"
         assert self._merge is None or held.waiting, "what is in the making is of a part that waits"
-        assert held.mutable is None or held.mutable.rows < self.delta, "a full part waits to be merged"
+        assert held.mutable is None or held.mutable.rows < self.merge_rows, "a full part waits to be merged"
 
     @property
     def entries(self) -> int:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from slidejoin.condition import AccessPath, Branch, EqualityPath, Predicate, Watch
 from slidejoin.errors import ConditionError
-from slidejoin.index import REGISTRY, Index
-from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, table
+from slidejoin.index import REGISTRY, Index, Sizes, sized
+from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, suiting, table
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
 BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
@@ -51,6 +51,11 @@ class Access:
     @property
     def verify(self) -> Predicate | None:
         return self.branch.verify if self.path is None else self.path.verify
+
+    def of_sizes(self, sizes: Sizes) -> Access:
+        """The same with indexes of these sizes, as far as they have such."""
+        kind = sized(REGISTRY.get(self.index.name, self.index), sizes)
+        return self if kind is self.index else replace(self, index=kind)
 
     def __str__(self) -> str:
         checked = f", then check {self.verify.text}" if self.verify is not None else ""
@@ -182,14 +187,20 @@ def _percent(share: float) -> str:
     return f"{share:.2%}" if share >= 0.0001 or share == 0 else f"{100 * share:.1g}%"
 
 
-def replan(access: Access, figures: Figures) -> tuple[Access, int]:
-    """The access of the next subwindow, on the same path, and how many subwindows make a window."""
+def replan(access: Access, figures: Figures, index: str, asked: Sizes) -> tuple[Access, int]:
+    """The access of the next subwindow, on the same path, and how many subwindows make a window.
+
+    An ``index`` and sizes that were ``asked`` for are not the planner's to choose.
+    """
     path = access.path
+    if index != "auto":
+        return access.of_sizes(asked.over(suiting(access.index.name, figures))), SUBWINDOWS[0]
     if path is None or access.index.name not in {entry.kind for entry in table()}:
-        return access, SUBWINDOWS[0]
-    able = [name for name, index in REGISTRY.items() if path.kind in index.kinds]
+        return access.of_sizes(asked), SUBWINDOWS[0]
+    able = [name for name, one in REGISTRY.items() if path.kind in one.kinds]
     choice = pick(figures, able)
-    return replace(access, index=REGISTRY[choice.kind], planned=choice.reason), choice.subwindows
+    kind = sized(REGISTRY[choice.kind], asked.over(choice.sizes))
+    return replace(access, index=kind, planned=choice.reason), choice.subwindows
 
 
 def _index(index: str) -> type[Index]:

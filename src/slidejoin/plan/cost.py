@@ -17,17 +17,22 @@ import math
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from slidejoin.index.protocol import Int64s
+from slidejoin.index.sizes import OWN, Sizes
 
 USUAL = "bi_sort"
 MARGIN = 0.8  # another structure must cost at most this part of the usual one: machines differ by less
 DRIFTING = 0.5  # of the keys outside of where the subwindow before had nearly all of its own
 SAMPLE = 16  # keys of a batch that drift is measured on
 SUBWINDOWS = (2, 4, 8)  # to a window: what is weighed
+PUSH = 200_000  # nanoseconds of a push whatever the index: what a structure saves of small batches is to be seen beside it
+
+
+Weighed = TypeVar("Weighed")
 
 
 class Seen:
@@ -89,11 +94,12 @@ class Figures(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The structure of the next subwindow, how many subwindows make a window, and why."""
+    """The structure of the next subwindow, how many subwindows make a window, why, and the sizes inside it."""
 
     kind: str
     subwindows: int
     reason: str
+    sizes: Sizes = OWN
 
 
 class Cost(NamedTuple):
@@ -106,6 +112,7 @@ class Cost(NamedTuple):
     insert: float
     growing: dict[int, float]
     complete: dict[int, float]
+    sizes: Sizes = OWN  # of partitions or a buffer, where they are not the structure's own choice
 
 
 @cache
@@ -119,46 +126,79 @@ def table() -> tuple[Cost, ...]:
             entry["rows"],
             entry["batch"],
             entry["insert"],
-            *(
-                {int(name.split()[1]): cost for name, cost in entry.items() if name.startswith(state)}
-                for state in ("growing ", "complete ")
-            ),
+            growing=by_selectivity(entry, "growing"),
+            complete=by_selectivity(entry, "complete"),
+            sizes=Sizes(**entry.get("sizes", {})),
         )
         for entry in json.loads(text)["costs"]
     )
 
 
+def by_selectivity(entry: dict[str, Any], state: str) -> dict[int, float]:
+    """The costs of probing in one state, by matches a probe."""
+    return {
+        int(matches): cost
+        for name, cost in entry.items()
+        for begin, _, matches in [name.partition(" ")]
+        if begin == state
+    }
+
+
 def pick(figures: Figures, kinds: Iterable[str]) -> Choice:
-    """The structure for rows like these, among those that can serve the condition."""
+    """The structure for rows like these, and its sizes, among those that can serve the condition."""
     able = set(kinds)
     costs = {
-        (kind, subwindows): lifetime(kind, figures, subwindows)
-        for kind in dict.fromkeys(entry.kind for entry in table())
+        (kind, sizes, subwindows): lifetime(kind, figures, subwindows, sizes)
+        for kind, sizes in dict.fromkeys((entry.kind, entry.sizes) for entry in table())
         if kind in able
         for subwindows in SUBWINDOWS
     }
-    usual = (USUAL, SUBWINDOWS[0])
+    usual = (USUAL, OWN, SUBWINDOWS[0])
     if usual not in costs:
         return Choice(USUAL, SUBWINDOWS[0], "")
+    kind, sizes, subwindows = clearly_best(costs, usual)
+    cheapest: dict[str, str] = {}  # of each structure the sizes that suit it best
+    for (name, inside, number), cost in sorted(costs.items(), key=lambda weighed: weighed[1]):
+        if number == subwindows:
+            cheapest.setdefault(name, f"{name}{said(inside)} {cost:,.0f}")
+    return Choice(kind, subwindows, f"ns a row: {', '.join(cheapest.values())}; {figures}", sizes)
+
+
+def suiting(kind: str, figures: Figures) -> Sizes:
+    """The sizes of a structure that somebody has asked for; its own, unless others are better by a clear margin."""
+    costs = {
+        sizes: lifetime(kind, figures, SUBWINDOWS[0], sizes)
+        for sizes in dict.fromkeys(entry.sizes for entry in table() if entry.kind == kind)
+    }
+    return clearly_best(costs, OWN) if costs else OWN
+
+
+def clearly_best(costs: dict[Weighed, float], usual: Weighed) -> Weighed:
+    """What costs the least, if that is less by the margin than what is usual."""
     best = min(costs, key=costs.__getitem__)
-    chosen = best if costs[best] <= MARGIN * costs[usual] else usual
-    others = sorted((costs[kind, chosen[1]], kind) for kind in able if (kind, chosen[1]) in costs)
-    weighed = ", ".join(f"{kind} {cost:,.0f}" for cost, kind in others)
-    return Choice(*chosen, f"ns a row: {weighed}; {figures}")
+    return best if costs[best] <= MARGIN * costs[usual] else usual
 
 
-def lifetime(kind: str, figures: Figures, subwindows: int) -> float:
+def said(sizes: Sizes) -> str:
+    """Sizes in words."""
+    given = [
+        f"{name.replace('_', ' ')} {rows:,}" for name, rows in sizes._asdict().items() if rows is not None
+    ]
+    return f" ({', '.join(given)})" if given else ""
+
+
+def lifetime(kind: str, figures: Figures, subwindows: int, sizes: Sizes = OWN) -> float:
     """Nanoseconds that a stored row costs over its life, inserted and met by the probes of the other side."""
     rows = max(1, figures.window // subwindows)
-    entry = nearest(kind, figures.drift > DRIFTING, rows, figures.batch)
+    entry = nearest(kind, sizes, figures.drift > DRIFTING, rows, figures.batch)
     matches = figures.matches / subwindows
     growing, complete = (at_selectivity(costs, matches) for costs in (entry.growing, entry.complete))
-    return entry.insert + figures.probes * (growing + subwindows * complete)
+    return PUSH / figures.batch + entry.insert + figures.probes * (growing + subwindows * complete)
 
 
-def nearest(kind: str, drifting: bool, rows: int, batch: int) -> Cost:
+def nearest(kind: str, sizes: Sizes, drifting: bool, rows: int, batch: int) -> Cost:
     """The entry measured under the most similar circumstances."""
-    alike = [entry for entry in table() if entry.kind == kind and entry.drifting == drifting]
+    alike = [e for e in table() if e.kind == kind and e.sizes == sizes and e.drifting == drifting]
 
     def distance(entry: Cost) -> float:
         return abs(math.log(entry.rows / rows)) + abs(math.log(entry.batch / min(batch, rows)))
