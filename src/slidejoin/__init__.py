@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from slidejoin.collect import Collector
 from slidejoin.errors import (
     ConditionError,
     LateRowError,
@@ -35,6 +36,7 @@ def flows() -> list[str]:
 
 
 __all__ = [
+    "Collector",
     "ConditionError",
     "Join",
     "LateRowError",

@@ -85,8 +85,11 @@ class Engine:
         self.books = Books()
         self._undoing = False
 
-    def push(self, batches: Batches) -> Matches:
-        """Rows have arrived."""
+    def push(self, batches: Batches, order: NDArray[np.int64] | None = None) -> Matches:
+        """Rows have arrived; in this ``order``, if neither one side after the other nor by a column.
+
+        It has the rows of both batches, counted from the left ones on. Over time windows it makes no difference.
+        """
         left, right = batches
         known = self.books.schemas
         told = (
@@ -99,7 +102,7 @@ class Engine:
             for side, (batch, told_of) in enumerate(zip(batches, told, strict=True)):
                 if batch is not None and told_of is None:
                     self._learn_names(books, side, batch.schema)
-            self._take_in(books, told, step)
+            self._take_in(books, told, step, order)
 
         return self._attempt("push", take_in, growing)
 
@@ -202,7 +205,7 @@ class Engine:
             raise
         return matches
 
-    def _take_in(self, books: Books, batches: Batches, step: Step) -> None:
+    def _take_in(self, books: Books, batches: Batches, step: Step, order: NDArray[np.int64] | None) -> None:
         before = tuple(intaken.rows_in for intaken in books.intaken)
         self.acquaint(books, batches)
         watermark = books.clocks.watermark  # as the previous call left it: this push does not judge itself
@@ -215,7 +218,7 @@ class Engine:
         if self.settings.timed:
             arrivals = self._timed_reach(arrivals, books.timeline)
         else:
-            arrivals, together = self._counted_reach(arrivals, before)
+            arrivals, together = self._counted_reach(arrivals, before, order)
         self.flow.route(
             arrivals, together=together, step=step, leave=None if self.settings.timed else self._first_visible
         )
@@ -347,7 +350,7 @@ class Engine:
         return placed
 
     def _counted_reach(
-        self, arrivals: list[Arrivals], before: tuple[int, ...]
+        self, arrivals: list[Arrivals], before: tuple[int, ...], order: NDArray[np.int64] | None
     ) -> tuple[list[Arrivals], bool]:
         """Count windows: the order of arrival, and from it the rows that each row may join.
 
@@ -355,7 +358,7 @@ class Engine:
         """
         by = self.settings.windows[0].by if isinstance(self.settings.windows[0], Rows) else None
         placed = []
-        if len(arrivals) < 2 or by is None:
+        if len(arrivals) < 2 or (by is None and order is None):
             seen, rank = list(before), 0
             for one in arrivals:
                 others = seen[1 - one.side]
@@ -364,7 +367,8 @@ class Engine:
                 seen[one.side] += one.rows
                 rank += one.rows
             return placed, False
-        order = self._merge_order(arrivals)
+        if by is not None or order is None:
+            order = self._merge_order(arrivals)
         of_left = order < arrivals[0].rows
         for one, mine in zip(arrivals, (of_left, ~of_left), strict=True):
             rows = (order[mine] - (0 if one.side == 0 else arrivals[0].rows)).astype(np.int32)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from slidejoin import snapshot
+from slidejoin.collect import ROWS, Collector
 from slidejoin.engine import Engine
 from slidejoin.errors import StateError, WindowError
 from slidejoin.explain import explain
@@ -78,6 +79,18 @@ class Join:
     def finish(self) -> Matches:
         """The end of both streams: emit every row that is still wanted unmatched. The join is then closed."""
         return self._turns.take(self._engine.finish)
+
+    def collect(self, *, rows: int = ROWS, seconds: float | None = None) -> Collector:
+        """Small pushes collected into batches: until there are ``rows``, or until the oldest has waited ``seconds``.
+
+        >>> import slidejoin as sj
+        >>> feed = sj.Join("l.x = r.x", window=sj.Rows(100)).collect(rows=1000, seconds=0.1)
+        >>> feed.push(left={"x": [1]})
+        >>> feed.push(right={"x": [1]})
+        >>> feed.flush().num_rows
+        1
+        """
+        return Collector(self._engine, self._turns, rows, seconds)
 
     def tune(
         self,
