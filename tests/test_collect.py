@@ -133,6 +133,25 @@ def test_a_batch_that_the_join_refuses_goes_on_waiting() -> None:
     assert pairs(feed.push(left=left.slice(1))) + pairs(feed.flush()) == [(1, 0)]
 
 
+def test_an_interruption_after_the_join_has_taken_effect_joins_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    join = sj.Join("l.x = r.x", window=sj.Rows(9))
+    feed, push = join.collect(), join._engine.push
+    feed.push(left={"x": [1]}, right={"x": [1]})
+
+    def interrupted(*arguments: Any) -> None:
+        push(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(join._engine, "push", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            feed.flush()
+    assert (feed.waiting, join.stats().left.rows_in) == (0, 1)
+    assert feed.flush().num_rows == 0
+
+
 def test_a_join_that_has_ended() -> None:
     join = sj.Join("l.x = r.x", window=sj.Rows(9))
     feed = join.collect()

@@ -130,10 +130,12 @@ class Collector:
         return self._join() if self.waiting and (enough or self.due_in == 0) else None
 
     def _join(self) -> Matches:
-        sides = self._sides()
-        matches = self._engine.push((sides[0], sides[1]), self._order())
-        self._forget()
-        return matches
+        sides, order, before = self._sides(), self._order(), self._engine.books
+        try:
+            return self._engine.push((sides[0], sides[1]), order)
+        finally:
+            if self._engine.books is not before:  # it has taken effect, whatever may have interrupted since
+                self._forget()
 
     def _sides(self) -> list[pa.RecordBatch | None]:
         """What waits, as one batch a side."""
