@@ -9,6 +9,7 @@ from slidejoin.kernels.prefetch import prefetch
 
 U = np.uint64  # unsigned indices: see search.py
 AHEAD = 16  # ranges: about the time that one miss takes
+SOON = 8
 
 
 @kernel(types.int64(I32, I32, I32, I32, types.int64, types.int64, OUT_I32, OUT_I32))
@@ -84,6 +85,8 @@ def expand_visible(  # type: ignore[no-untyped-def]
     for i in range(at, len(rows)):
         if i + AHEAD < len(rows):
             prefetch(ids, U(starts[i + AHEAD]))
+            if not contiguous:  # by now the id is there, and says where the position is
+                prefetch(positions, U(ids[U(starts[i + SOON])]))
         row = rows[i]
         low = lows[row * own]
         high = highs[row * own]

@@ -198,12 +198,17 @@ def lifetime(kind: str, figures: Figures, subwindows: int, sizes: Sizes = OWN) -
 
 def nearest(kind: str, sizes: Sizes, drifting: bool, rows: int, batch: int) -> Cost:
     """The entry measured under the most similar circumstances."""
-    alike = [e for e in table() if e.kind == kind and e.sizes == sizes and e.drifting == drifting]
 
     def distance(entry: Cost) -> float:
         return abs(math.log(entry.rows / rows)) + abs(math.log(entry.batch / min(batch, rows)))
 
-    return min(alike, key=distance)
+    return min(alike(kind, sizes, drifting), key=distance)
+
+
+@cache
+def alike(kind: str, sizes: Sizes, drifting: bool) -> tuple[Cost, ...]:
+    """The entries of a structure of these sizes, of one kind of keys."""
+    return tuple(e for e in table() if (e.kind, e.sizes, e.drifting) == (kind, sizes, drifting))
 
 
 def at_selectivity(costs: dict[int, float], matches: float) -> float:

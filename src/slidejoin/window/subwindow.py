@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from slidejoin.condition import Ends
 from slidejoin.index import Index
+from slidejoin.kernels.order import count_below
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s
 from slidejoin.window.payload import Payload
 from slidejoin.window.timeline import scaled
 
 NO_ROWS = np.empty(0, dtype=np.int64)
+NO_IDS = np.empty(0, dtype=np.int32)
 COMPACTING = Lock()  # one for all: compacting is rare
 
 
@@ -179,11 +181,11 @@ class Subwindow:
         return shared
 
     def expire(self, bound: int) -> Int32s:
-        """Count rows with positions below ``bound`` as gone; returns the ids that had not been."""
+        """Count rows with positions below ``bound`` as gone; returns the ids that had not been, if rows are marked."""
         before = self.dead_below
         self.dead_below = bound
         if self.rows == 0 or self.low >= bound:
-            return np.empty(0, dtype=np.int32)
+            return NO_IDS
         if self.ascending:
             was = self.dead
             if self.high < bound:
@@ -194,8 +196,10 @@ class Subwindow:
                 self.dead = int(np.searchsorted(self.positions.values, bound))
             return np.arange(was, self.dead, dtype=np.int32)
         positions = self.positions.array()
+        self.dead = count_below(positions, bound)
+        if self.marks is None:  # nobody asks which
+            return NO_IDS
         gone = positions < bound
-        self.dead = int(np.count_nonzero(gone))
         if before is not None:
             gone &= positions >= before
         return np.flatnonzero(gone).astype(np.int32)
