@@ -161,3 +161,18 @@ def test_a_date_against_a_number_is_not_told_to_cast() -> None:
     join.push(left={"d": pa.array([0], pa.date32())})
     with pytest.raises(sj.ConditionError, match="DATE '2026-01-31'"):
         join.push(right={"x": [1]})
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    """As windows take them; what is beyond 32 bits would not come back from a snapshot."""
+    tuning = sj.Tuning(subwindow_rows=np.int64(3))  # type: ignore[arg-type]
+    assert type(tuning.subwindow_rows) is int
+    sj.Join("l.x < r.x", window=sj.Rows(9), threads=np.int64(1), tuning=tuning)  # type: ignore[arg-type]
+    with pytest.raises(sj.WindowError, match="leave it out"):
+        sj.Tuning(subwindow_rows=2**63)
+
+
+def test_threads_that_are_none_do_not_discredit_a_snapshot(tmp_path: Path) -> None:
+    sj.Join("l.x < r.x", window=sj.Rows(9)).save(tmp_path / "join")
+    with pytest.raises(sj.WindowError, match="threads=0"):
+        sj.Join.load(tmp_path / "join", threads=0)

@@ -10,6 +10,7 @@ Invariants  a row waits or has been joined; a batch that the join refuses goes o
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral, Real
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,8 @@ class Collector:
         seconds: float | None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        for name, value, kinds in (("rows", rows, (int,)), ("seconds", seconds, (int, float))):
+        limits: list[tuple[str, Any, Any]] = [("rows", rows, Integral), ("seconds", seconds, Real)]
+        for name, value, kinds in limits:
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, kinds) or not value > 0
             ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from numbers import Integral
 from typing import Any
 
 from slidejoin.errors import ConditionError, SchemaError, WindowError
@@ -139,11 +140,11 @@ def checked_threads(value: Any) -> int:
     """How many threads; None means all cores."""
     if value is None:
         return cores()
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_THREADS:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= MOST_THREADS:
         raise WindowError(
             f"threads={value!r}; expected a whole number from 1 to {MOST_THREADS:,}; leave it out for all cores"
         )
-    return value
+    return int(value)
 
 
 def _pair(what: str, value: Any, *, empty: bool) -> tuple[str, str]:

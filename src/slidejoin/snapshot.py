@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from slidejoin.engine import Engine
 from slidejoin.errors import SlidejoinError, StateError
-from slidejoin.settings import Settings
+from slidejoin.settings import Settings, checked_threads
 from slidejoin.stats import Intaken
 from slidejoin.window.arrivals import Arrivals, Numbers
 from slidejoin.window.clock import Clocks
@@ -162,6 +162,7 @@ def save(engine: Engine, path: str | PathLike[str]) -> None:
 
 def load(path: str | PathLike[str], *, condition: str | None, threads: int | None) -> Engine:
     """The join that a snapshot holds."""
+    other = {} if threads is None else {"threads": checked_threads(threads)}
     header, sections = read(path)
     stored = header["settings"]
     if condition is not None and condition != stored["condition"]:
@@ -170,7 +171,7 @@ def load(path: str | PathLike[str], *, condition: str | None, threads: int | Non
             "without a condition, or start a new join"
         )
     try:
-        engine = Engine(Settings.from_json(stored | ({} if threads is None else {"threads": threads})))
+        engine = Engine(Settings.from_json(stored | other))
         _refill_books(engine, header, sections)
         engine.check()
     except (SlidejoinError, pa.ArrowException, KeyError, TypeError, ValueError, AssertionError) as error:

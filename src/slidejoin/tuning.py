@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Integral
 
 from slidejoin.errors import WindowError
+
+MOST_ROWS = 2**31 - 1  # row ids inside a subwindow are int32
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,11 @@ class Tuning:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= MOST_ROWS:
                 raise WindowError(
-                    f"Tuning({field.name}={value!r}); expected a whole number of at least 1, or None"
+                    f"Tuning({field.name}={value!r}); expected a whole number from 1 to {MOST_ROWS}, or None; leave it "
+                    "out for the join's own choice"
                 )
+            object.__setattr__(self, field.name, int(value))

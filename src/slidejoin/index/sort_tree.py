@@ -40,6 +40,7 @@ from slidejoin.kernels.sort_tree import (
     bound_leaves,
     distribute,
     find_rows,
+    find_stretches,
     keep_firsts,
     keep_seconds,
     merge_firsts,
@@ -151,12 +152,14 @@ class TreeRun:
         ids = padded(min(max(LISTED, looked_through), len(rows) * looked_through), np.int32)
         listed = room_for(len(rows), ids)
         starts, ends = (np.empty(a_probe, dtype=np.int32) for _ in range(2))
+        stretches = np.empty((4, len(rows)), dtype=np.int32)
+        find_stretches(self.firsts, lows[0], highs[0], *stretches[:2])
+        find_stretches(self.seconds, lows[1], highs[1], *stretches[2:])
         found: list[Ranges] = []
         at = 0
         while at < len(rows):
             at, wholes, whole_pairs, lists, pairs = find_rows(
-                self.tree, self.firsts, self.seconds, further, lows, highs, rows, at,
-                starts, ends, whole, listed,
+                self.tree, stretches, further, lows, highs, rows, at, starts, ends, whole, listed,
             )  # fmt: skip
             if wholes:
                 found.append(taken(whole, wholes, whole.ids, whole_pairs))

@@ -1,4 +1,4 @@
-"""Questions about the bits of a word that are one instruction each: LLVM has them, Numba has no names for them."""
+"""Questions about the bits of a word: one instruction each that Numba has no name for, or one that must not be a branch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ if config.DISABLE_JIT:
         """How many bits of a word are set."""
         return np.uint64(int(word).bit_count())
 
+    def is_below(value: Any, want: Any) -> Any:
+        """All bits set if ``value < want``, both int64, else none."""
+        return np.uint64(2**64 - 1 if value < want else 0)
+
 else:
+    import numba
     import numba.core.cgutils
     from llvmlite import ir
     from numba.extending import intrinsic
@@ -50,3 +55,13 @@ else:
             return builder.call(function, [arguments[0]])
 
         return types.uint64(word), generate
+
+    @numba.njit(inline="always")
+    def is_below(value, want):  # type: ignore[no-untyped-def]
+        """All bits set if ``value < want``, both int64, else none; nothing overflows.
+
+        Spelled in bits because a comparison that chooses between two numbers is compiled to a branch, and where a value
+        falls among others is a coin toss at each step of a search.
+        """
+        sign = (value & ~want) | (~(value ^ want) & (value - want))
+        return np.uint64(sign >> 63)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels.bits import is_below
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.search import bisect
 
@@ -21,7 +22,6 @@ ZERO, ONE, TWO, THREE, FOUR, SIX, EIGHT = (U(n) for n in (0, 1, 2, 3, 4, 6, 8))
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
 OUT_I64_ROWS = types.Array(types.int64, 2, "C")
 LEAST, GREATEST = -(2**63), 2**63 - 1
-SIGN = 63
 PADDING = 4
 TASKS = 1024  # cells that probes meet, searched together: their places stay in the first-level cache
 
@@ -119,16 +119,6 @@ def measure_cells(offsets, firsts, least, most):  # type: ignore[no-untyped-def]
             high = max(high, firsts[U(i)])
         least[c] = low
         most[c] = high
-
-
-@kernel(types.uint64(types.int64, types.int64))
-def is_below(value, want):  # type: ignore[no-untyped-def]
-    """All bits set if ``value < want``, else none; nothing overflows.
-
-    Spelled in bits because a comparison that chooses between two numbers is compiled to a branch here.
-    """
-    sign = (value & ~want) | (~(value ^ want) & (value - want))
-    return U(sign >> SIGN)
 
 
 @kernel(types.uint64(I64, types.uint64, types.uint64, types.int64))

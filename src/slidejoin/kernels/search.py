@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
+from slidejoin.kernels.bits import is_below
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_8, up_to_of_32
@@ -41,7 +42,7 @@ def bisect(values, want):  # type: ignore[no-untyped-def]
     left = U(len(values))
     while left > ZERO:
         half = (left + ONE) >> ONE
-        at += U(values[at + half - ONE] < want) * half
+        at += is_below(np.int64(values[at + half - ONE]), want) & half
         left -= half
     return at
 
@@ -58,10 +59,10 @@ def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
         while left > ZERO:
             half = (left + ONE) >> ONE
             last = half - ONE
-            a += U(values[a + last] < want_a) * half
-            b += U(values[b + last] < want_b) * half
-            c += U(values[c + last] < want_c) * half
-            d += U(values[d + last] < want_d) * half
+            a += is_below(np.int64(values[a + last]), want_a) & half
+            b += is_below(np.int64(values[b + last]), want_b) & half
+            c += is_below(np.int64(values[c + last]), want_c) & half
+            d += is_below(np.int64(values[d + last]), want_d) & half
             left -= half
         out[i], out[i + ONE], out[i + TWO], out[i + THREE] = a, b, c, d
         i += FOUR

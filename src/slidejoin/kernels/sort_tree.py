@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U8, U8, inlined, kernel, types
 from slidejoin.kernels.bits import count_bits
-from slidejoin.kernels.search import bisect
+from slidejoin.kernels.search import bisect_all
 from slidejoin.kernels.vector import move_of_16, within_of_16
 
 U = np.uint64
 ZERO, ONE, SIXTEEN, ALL_16 = U(0), U(1), U(16), U(0xFFFF)
 I64_ROWS = types.Array(types.int64, 2, "C", readonly=True)
+I32_ROWS = types.Array(types.int32, 2, "C", readonly=True)
 OUT_I64_ROWS = types.Array(types.int64, 2, "C")
 OUT_I32_ROWS = types.Array(types.int32, 2, "C")
 OUT_U64_ROWS = types.Array(types.uint64, 2, "C")
@@ -292,15 +293,30 @@ def descend(tree, low, high, begin, end, starts, ends):  # type: ignore[no-untyp
         stop = min(n, start + (ONE << (U(tree.leaf) + fan * level)))
 
 
-@kernel(types.UniTuple(types.uint64, 2)(I64, types.int64, types.int64))
-def stretch(keys, low, high):  # type: ignore[no-untyped-def]
-    """Where the keys within ``[low, high]`` begin and end."""
-    begin, end = ZERO, U(len(keys))
-    if low > LEAST:
-        begin = bisect(keys, low)
-    if high < GREATEST:
-        end = bisect(keys, high + 1)
-    return begin, end
+@kernel(types.void(I64, I64, I64, OUT_I32, OUT_I32))
+def find_stretches(keys, lows, highs, begins, ends):  # type: ignore[no-untyped-def]
+    """Where the keys within each ``[lows[i], highs[i]]`` begin and end; empty where they begin no earlier than they end.
+
+    Of an inequality, one bound is the least or the greatest there is, and the same for all.
+    """
+    least, greatest = True, True
+    for i in range(len(lows)):
+        least &= lows[i] == LEAST
+        greatest &= highs[i] == GREATEST
+    if least:
+        begins[:] = 0
+    else:
+        bisect_all(keys, lows, begins)
+    if greatest:
+        ends[:] = len(keys)
+        return
+    after = np.empty(len(highs), dtype=np.int64)
+    for i in range(len(highs)):
+        after[i] = highs[i] + np.int64(highs[i] < GREATEST)
+    bisect_all(keys, after, ends)
+    for i in range(len(highs)):
+        if highs[i] == GREATEST:
+            ends[i] = len(keys)
 
 
 @kernel(types.int64(TREE))
@@ -402,15 +418,16 @@ def list_of_block(tree, further, lows, highs, probe, begin, end, at, out):  # ty
 
 @kernel(
     types.UniTuple(types.int64, 5)(
-        TREE, I64, I64, FURTHER, I64_ROWS, I64_ROWS, I32, types.int64, OUT_I32, OUT_I32, FOUND, FOUND
+        TREE, I32_ROWS, FURTHER, I64_ROWS, I64_ROWS, I32, types.int64, OUT_I32, OUT_I32, FOUND, FOUND
     )
 )
 def find_rows(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - handing all on to another costs a fifth
-    tree, firsts, seconds, further, lows, highs, rows, at, starts, ends, whole, listed
+    tree, stretches, further, lows, highs, rows, at, starts, ends, whole, listed
 ):
     """The rows within all bounds, for probes from ``at`` on: as ranges of the tree's ids, and listed.
 
-    ``firsts`` and ``seconds`` are the two keys, each in its own order; bounds have a row for each key. Listed are the rows
+    ``stretches`` are of both keys, each in its own order: where the first's begins and ends, and the second's. Found
+    beforehand, as searches that do not wait for each other. Bounds have a row for each key. Listed are the rows
     of leaves at an end of the first key's stretch; with further keys also those of other leaves, which are looked through
     sooner than thought about, and of blocks of which their bounds leave a part. ``starts`` and ``ends`` are scratch for a
     probe. Stops when the outputs might not have room for another probe; returns (probe to go on with, whole ranges, their
@@ -420,10 +437,7 @@ def find_rows(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912 - handing 
     wholes, lists, whole_pairs, pairs = ZERO, ZERO, ZERO, ZERO
     while at < len(rows) and wholes + U(len(starts)) <= U(len(whole.rows)):
         i = at
-        begin, end, low, high = ZERO, ZERO, ZERO, ZERO
-        if lows[0, i] <= highs[0, i] and lows[1, i] <= highs[1, i]:
-            begin, end = stretch(firsts, lows[0, i], highs[0, i])
-            low, high = stretch(seconds, lows[1, i], highs[1, i])
+        begin, end, low, high = U(stretches[0, i]), U(stretches[1, i]), U(stretches[2, i]), U(stretches[3, i])
         if begin >= end or low >= high:
             at += 1
             continue

@@ -8,13 +8,13 @@ from numbers import Integral
 from typing import Any
 
 from slidejoin.errors import WindowError
+from slidejoin.tuning import MOST_ROWS
 from slidejoin.window.duration import Duration, duration
 
 Names = str | tuple[str, str]
 Length = str | timedelta | int
 LEFT, RIGHT = 0, 1
 SIDES = ("left", "right")
-MOST_ROWS = 2**31 - 1  # row ids inside a subwindow are int32
 
 
 @dataclass(frozen=True)
