@@ -83,9 +83,7 @@ class Worker:
         self.order = order
         self.index = index
         self.crew = crew
-        self.sizes = (
-            sizes  # of indexes, asked for; another choice is for subwindows that are begun from then on
-        )
+        self.sizes = sizes  # of indexes, asked for; others are for subwindows begun from then on
         self.rings: list[Ring | None] = [None, None]
         self.bound: BoundCondition | None = None
         self.access: list[tuple[Access, ...] | None] = [None, None]

@@ -196,7 +196,7 @@ class Subwindow:
                 self.dead = int(np.searchsorted(self.positions.values, bound))
             return np.arange(was, self.dead, dtype=np.int32)
         positions = self.positions.array()
-        self.dead = count_below(positions, bound)
+        self.dead = int(count_below(positions, bound))
         if self.marks is None:  # nobody asks which
             return NO_IDS
         gone = positions < bound
