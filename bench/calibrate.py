@@ -126,8 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         taken[variant].append(measure(*variant, move, min(batch, rows), rows, seed))
                 for (kind, sizes), rounds in taken.items():
                     figures = {name: round(median(one[name] for one in rounds), 2) for name in rounds[0]}
-                    given = {name: size for name, size in sizes._asdict().items() if size is not None}
-                    said = {"kind": kind, **({"sizes": given} if given else {})}
+                    said = {"kind": kind, **({"sizes": sizes.given} if sizes.given else {})}
                     costs.append({**said, "move": move, "rows": rows, "batch": batch, **figures})
                     print(costs[-1], flush=True)
     table = {"machine": machine()["cpu"], "unit": "nanoseconds a row", "costs": costs}

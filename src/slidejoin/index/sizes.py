@@ -23,15 +23,18 @@ class Sizes(NamedTuple):
     buffer_rows: int | None = None
     merge_rows: int | None = None
 
+    @property
+    def given(self) -> dict[str, int]:
+        """Those that somebody has said, by name."""
+        return {name: rows for name, rows in self._asdict().items() if rows is not None}
+
     def over(self, others: Sizes) -> Sizes:
         """These, and where nobody has said, the others."""
         return Sizes(*(mine if mine is not None else other for mine, other in zip(self, others, strict=True)))
 
     def of(self, kind: type[Index]) -> dict[str, int]:
         """Those that an index has."""
-        return {
-            name: rows for name, rows in self._asdict().items() if rows is not None and hasattr(kind, name)
-        }
+        return {name: rows for name, rows in self.given.items() if hasattr(kind, name)}
 
 
 OWN = Sizes()  # every index its own
@@ -46,5 +49,5 @@ def sized(kind: type[Index], sizes: Sizes) -> type[Index]:
     >>> small.name, small.merge_rows, small is sized(SpoJoin, Sizes(merge_rows=1000))
     ('spo_join', 1000, True)
     """
-    given = sizes.of(kind)
-    return type(kind.__name__, (kind,), given) if given else kind
+    theirs = sizes.of(kind)
+    return type(kind.__name__, (kind,), theirs) if theirs else kind

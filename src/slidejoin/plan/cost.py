@@ -181,10 +181,8 @@ def clearly_best(costs: dict[Weighed, float], usual: Weighed) -> Weighed:
 
 def said(sizes: Sizes) -> str:
     """Sizes in words."""
-    given = [
-        f"{name.replace('_', ' ')} {rows:,}" for name, rows in sizes._asdict().items() if rows is not None
-    ]
-    return f" ({', '.join(given)})" if given else ""
+    words = [f"{name.replace('_', ' ')} {rows:,}" for name, rows in sizes.given.items()]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def lifetime(kind: str, figures: Figures, subwindows: int, sizes: Sizes = OWN) -> float:
