@@ -140,11 +140,12 @@ def test_runs_stay_in_order_when_rows_are_dropped() -> None:
 
 
 def test_keys_that_fit_32_bits_take_32_bits() -> None:
+    """All but the least and the greatest of 32 bits, which stand for bounds beyond them."""
     index = REGISTRY["bi_sort"]()
-    edge = 2**31 - 1
-    index.insert(index.arrange_entries(np.array([-edge - 1, 7, edge] * 40), None))
+    edge = 2**31 - 2
+    index.insert(index.arrange_entries(np.array([-edge, 7, edge] * 40), None))
     assert index._runs.runs[0].keys.dtype == np.int32  # type: ignore[attr-defined]
-    assert probe(index, [edge, edge + 1, -edge - 2], [edge + 5, edge + 9, -edge - 2]) == [
+    assert probe(index, [edge, edge + 1, -edge - 9], [edge + 5, edge + 9, -edge - 1]) == [
         (0, i) for i in range(2, 120, 3)
     ]
     index.insert(index.arrange_entries(np.array([edge + 1] * 40), None).shifted(120))  # they are merged

@@ -24,7 +24,7 @@ def i32(count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("held", [0, 1, 15, 16, 17, 31, 40, 64, 333, 5000])
-@pytest.mark.parametrize("asked", [0, 1, 3, 100])
+@pytest.mark.parametrize("asked", [0, 1, 3, 100, 900])
 @pytest.mark.parametrize(
     ("spread", "width"),
     [(3, np.int64), (3, np.int32), (100, np.int64), (10**9, np.int32), (10**12, np.int64)],
@@ -33,7 +33,8 @@ def test_find_ranges(held: int, asked: int, spread: int, width: type) -> None:
     rng = np.random.default_rng(held * 1000 + asked)
     keys = np.sort(rng.integers(-spread, spread, held)).astype(width)
     lows = np.sort(rng.integers(-spread - 2, spread + 2, asked))
-    highs = lows + rng.integers(-1, 1 + spread // 2, asked)
+    highs = (lows + rng.integers(-1, 1 + spread // 2, asked)).astype(width)
+    lows = lows.astype(width)
     rows = np.arange(asked, dtype=np.int32)[::-1].copy()
     blocks, out, starts, ends = (i32(asked) for _ in range(4))
     kept, pairs = find_ranges(keys, keys[15::16].copy(), lows, highs, rows, blocks, out, starts, ends)
@@ -59,10 +60,11 @@ def test_find_ranges_at_the_ends_of_int64() -> None:
 @pytest.mark.parametrize("samples", [0, 1, 15, 16, 17, 100, 900, 7000])
 @pytest.mark.parametrize("width", [np.int64, np.int32])
 def test_find_blocks(samples: int, width: type) -> None:
-    """Dense, in steps of sixteen, and sparse; bounds beyond what 32 bits hold find the ends."""
+    """Crowded, in steps of sixteen, and sparse."""
     rng = np.random.default_rng(samples)
     held = np.sort(rng.integers(-1000, 1000, samples)).astype(width)
-    wanted = np.sort(np.append(rng.integers(-1100, 1100, 98), [-(2**40), 2**40]))
+    wanted = np.sort(np.append(rng.integers(-1100, 1100, 98), [np.iinfo(width).min, np.iinfo(width).max]))
+    wanted = wanted.astype(width)
     found = i32(100)
     find_blocks(held, wanted, found)
     assert np.array_equal(found, np.searchsorted(held, wanted))
@@ -91,8 +93,9 @@ def test_a_merge_cut_in_two(sizes: tuple[int, int]) -> None:
         assert rows_of_first(a, b, count) == int((order[:count] < len(a)).sum())
 
 
-@pytest.mark.parametrize("asked", [0, 1, 50])
+@pytest.mark.parametrize("asked", [0, 1, 50, 700])
 def test_find_in_runs(asked: int) -> None:
+    """Bounds beyond 32 bits mean the same to runs of either width."""
     rng = np.random.default_rng(asked)
     runs = [np.sort(rng.integers(0, 60, held)) for held in (333, 1, 40, 16)]
     runs[::2] = [keys.astype(np.int32) for keys in runs[::2]]  # either width, in one call
@@ -102,18 +105,22 @@ def test_find_in_runs(asked: int) -> None:
         for keys, some in zip(runs, samples, strict=True)
         for word in (keys.ctypes.data, len(keys), some.ctypes.data, len(some), keys.itemsize)
     ]
-    lows = np.sort(rng.integers(-5, 65, asked))
-    highs, rows = lows + rng.integers(-1, 9, asked), np.arange(asked, dtype=np.int32)
-    blocks, out, starts, ends = (i32(4 * asked) for _ in range(4))
+    far = np.array([-(2**40), -5, 2**40])
+    lows = np.sort(rng.integers(-5, 65, asked) + rng.choice([0, 0, 0, *far], asked))
+    highs, rows = lows + rng.choice([-1, 0, 3, 9, 2**41], asked), np.arange(asked, dtype=np.int32)
+    scratch = i32(3 * asked)
+    out, starts, ends = (i32(4 * asked) for _ in range(3))
     counts = np.empty(8, dtype=np.int64)
-    total = find_in_runs(np.array(places), lows, highs, rows, blocks, out, starts, ends, counts)
+    total = find_in_runs(np.array(places), lows, highs, rows, scratch, out, starts, ends, counts)
     at = 0
-    for number, (keys, some) in enumerate(zip(runs, samples, strict=True)):
-        blocks_a, out_a, starts_a, ends_a = (i32(asked) for _ in range(4))
-        kept, pairs = find_ranges(keys, some, lows, highs, rows, blocks_a, out_a, starts_a, ends_a)
-        assert counts[2 * number : 2 * number + 2].tolist() == [kept, pairs]
-        for mine, theirs in ((out, out_a), (starts, starts_a), (ends, ends_a)):
-            assert np.array_equal(mine[at : at + kept], theirs[:kept])
+    for number, keys in enumerate(runs):
+        first = np.searchsorted(keys, lows)
+        last = np.maximum(np.searchsorted(keys, highs, side="right"), first)
+        some = np.flatnonzero(last > first)
+        kept = len(some)
+        assert counts[2 * number : 2 * number + 2].tolist() == [kept, (last - first).sum()]
+        for mine, theirs in ((out, rows), (starts, first), (ends, last)):
+            assert np.array_equal(mine[at : at + kept], theirs[some])
         at += kept
     assert total == at
 
@@ -235,6 +242,35 @@ def test_expand_numbers() -> None:
     left, right = np.empty(7, dtype=np.int64), np.empty(7, dtype=np.int64)
     expand_numbers(*RANGES, IDS, none, 1000, np.arange(15) * 2, 0, left, right)
     assert list(zip((left - 1000).tolist(), (right // 2).tolist(), strict=True)) == PAIRS
+
+
+@pytest.mark.parametrize("longest", [1, 3, 4, 5, 40])
+def test_ranges_of_any_length_are_expanded_to_the_last_place(longest: int) -> None:
+    """Four pairs are written at a time; none may be missing, and nothing behind the last one touched."""
+    rng = np.random.default_rng(longest)
+    none, first, base = np.empty(0, dtype=np.int64), np.int64(10**12), np.int64(-(10**10))
+    for _ in range(200):
+        ids = rng.permutation(60).astype(np.int32)
+        starts = np.sort(rng.integers(0, 60, rng.integers(0, 20))).astype(np.int32)
+        ends = np.minimum(starts + rng.integers(1, longest + 1, len(starts)), 60).astype(np.int32)
+        rows = rng.permutation(len(starts)).astype(np.int32)
+        pairs = [
+            (row, one) for row, a, b in zip(rows, starts, ends, strict=True) for one in ids[a:b].tolist()
+        ]
+        memory = np.full((2, len(pairs) + 4), 7, dtype=np.int64)
+        left, right = memory[:, : len(pairs)]
+        expand_numbers(rows, starts, ends, ids, none, first, none, base, left, right)
+        assert list(zip((left - first).tolist(), (right - base).tolist(), strict=True)) == pairs
+        assert (memory[:, len(pairs) :] == 7).all()
+        low, high = np.sort(rng.integers(-5, 65, 2)) + base
+        narrow = np.full((2, len(pairs) + 4), 7, dtype=np.int32)
+        out_rows, out_ids = narrow[:, : len(pairs)]
+        kept = expand_visible(
+            rows, starts, ends, ids, none, base, np.array([low]), np.array([high]), 0, 0, len(pairs), out_rows, out_ids
+        )  # fmt: skip
+        inside = [pair for pair in pairs if low <= pair[1] + base <= high]
+        assert list(zip(out_rows[:kept].tolist(), out_ids[:kept].tolist(), strict=True)) == inside
+        assert (narrow[:, len(pairs) :] == 7).all()
 
 
 def test_marks() -> None:

@@ -41,7 +41,7 @@ _room = _Room()
 
 
 def room_for_found(columns: int) -> Int32s:
-    """Four rows of at least so many columns."""
+    """Four rows of at least so many columns: what a search needs for itself, and what it finds."""
     if _room.found.shape[1] < columns:
         _room.found = np.empty((4, columns), dtype=np.int32)
     return _room.found
@@ -61,7 +61,7 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     The probes are cut where they are sorted, by key: then each thread reads its own part of every run.
     """
     asked, runs = len(probes), len(places) // 5
-    scratch = room_for_found(runs * asked)
+    scratch = room_for_found(max(3, runs) * asked)
     pieces = crew.pieces(asked)
     if pieces == 1:
         counts = np.empty(2 * runs, dtype=np.int64)
@@ -69,7 +69,7 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
         return counts.tolist(), scratch[1:, :total].copy()
     counts, targets = np.empty(2 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
     totals = np.empty(2 * runs, dtype=np.int64)
-    blocks, rows, starts, ends = scratch
+    own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
     if probes.centres is None:
@@ -84,7 +84,7 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
         probes.above,
         *bounds,
         probes.rows,
-        blocks,
+        own,
         rows,
         starts,
         ends,

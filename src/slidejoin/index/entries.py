@@ -60,9 +60,12 @@ class Entries(NamedTuple):
         return rest
 
     def narrowed(self) -> Entries:
-        """The same, sorted by key, with keys of 32 bits if all of them fit."""
+        """The same, sorted by key, with keys of 32 bits if all of them fit.
+
+        The least and the greatest number of 32 bits stand for bounds beyond them, so they are no keys.
+        """
         keys = self.keys
-        if keys.dtype == np.int32 or len(keys) == 0 or keys[0] < INT32.min or keys[-1] > INT32.max:
+        if keys.dtype == np.int32 or len(keys) == 0 or keys[0] <= INT32.min or keys[-1] >= INT32.max:
             return self
         return Entries(keys.astype(np.int32), self.ids)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, part, types
 from slidejoin.kernels.atomics import add, look, now, pause, put, swap
 from slidejoin.kernels.calls import address_of, call
-from slidejoin.kernels.expand import expand_numbers, expand_visible
+from slidejoin.kernels.expand import expand_numbers, expand_visible, pairs_of
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first
 from slidejoin.kernels.order import COUNTERS, add_both, count_below, pick, radix_sort
@@ -72,7 +72,7 @@ def write(chores, number, words):  # type: ignore[no-untyped-def]
     )
 )  # fmt: skip
 def write_find(  # type: ignore[no-untyped-def]
-    chores, runs, centres, below, above, lows, highs, rows, blocks, out_rows, out_starts, out_ends, counts
+    chores, runs, centres, below, above, lows, highs, rows, scratch, out_rows, out_starts, out_ends, counts
 ):
     """Probe the runs with the batch cut into as many pieces as there are chores: ``find_in_runs`` for each.
 
@@ -87,7 +87,7 @@ def write_find(  # type: ignore[no-untyped-def]
         write(
             chores, piece,
             (FIND, address(runs), held, address(lows) + 8 * begin, address(highs) + 8 * begin,
-             address(rows) + 4 * begin, end - begin, address(blocks) + 4 * begin, address(out_rows) + at,
+             address(rows) + 4 * begin, end - begin, address(scratch) + 12 * begin, address(out_rows) + at,
              address(out_starts) + at, address(out_ends) + at, address(counts) + 16 * held * piece,
              address(centres) + 8 * begin if len(centres) else 0, below, above),
         )  # fmt: skip
@@ -101,7 +101,7 @@ def find(c):  # type: ignore[no-untyped-def]
     if c[12]:
         add_both(int64s_at(c[12], asked), c[13], c[14], lows, highs)
     find_in_runs(
-        int64s_at(c[1], 5 * runs), lows, highs, int32s_at(c[5], asked), int32s_at(c[7], asked),
+        int64s_at(c[1], 5 * runs), lows, highs, int32s_at(c[5], asked), int32s_at(c[7], 3 * asked),
         int32s_at(c[8], room), int32s_at(c[9], room), int32s_at(c[10], room), int64s_at(c[11], 2 * runs),
     )  # fmt: skip
 
@@ -153,15 +153,6 @@ def collect(c):  # type: ignore[no-untyped-def]
             at += count
 
 
-@kernel(types.int64(I32, I32, types.int64, types.int64))
-def pairs_of(starts, ends, begin, end):  # type: ignore[no-untyped-def]
-    """How many pairs some ranges have."""
-    pairs = np.int64(0)
-    for i in range(np.uint64(begin), np.uint64(end)):
-        pairs += np.int64(ends[i] - starts[i])
-    return pairs
-
-
 # -- expanding -------------------------------------------------------------------------------------------------
 
 
@@ -175,26 +166,26 @@ def write_check(chores, rows, starts, ends, ids, positions, base, lows, highs, o
     at = 0
     for piece in range(pieces):
         begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
+        pairs = pairs_of(starts, ends, begin, end)
         write(
             chores, piece,
             (CHECK, address(rows) + 4 * begin, address(starts) + 4 * begin, address(ends) + 4 * begin,
              end - begin, address(ids), address(positions), len(positions), base, address(lows),
              address(highs), len(lows), address(out_rows) + 4 * at, address(out_ids) + 4 * at,
-             address(kept) + 16 * piece + 8),
+             address(kept) + 16 * piece + 8, pairs),
         )  # fmt: skip
         kept[2 * piece] = at
-        if piece + 1 < pieces:
-            at += pairs_of(starts, ends, begin, end)
+        at += pairs
 
 
 @part
 def check(c):  # type: ignore[no-untyped-def]
-    ranges, bounds = c[4], c[11]
+    ranges, bounds, pairs = c[4], c[11], c[15]
     kept = int64s_at(c[14], 1)
     kept[0] = expand_visible(
         int32s_at(c[1], ranges), int32s_at(c[2], ranges), int32s_at(c[3], ranges), int32s_at(c[5], ANY),
-        int64s_at(c[6], c[7]), c[8], int64s_at(c[9], bounds), int64s_at(c[10], bounds), 0, 0, ANY,
-        int32s_at(c[12], ANY), int32s_at(c[13], ANY),
+        int64s_at(c[6], c[7]), c[8], int64s_at(c[9], bounds), int64s_at(c[10], bounds), 0, 0, pairs,
+        int32s_at(c[12], pairs), int32s_at(c[13], pairs),
     )  # fmt: skip
 
 
@@ -207,23 +198,24 @@ def write_expand(  # type: ignore[no-untyped-def]
     at = 0
     for piece in range(pieces):
         begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
+        pairs = pairs_of(starts, ends, begin, end)
         write(
             chores, piece,
             (EXPAND, address(rows) + 4 * begin, address(starts) + 4 * begin, address(ends) + 4 * begin,
              end - begin, address(ids), address(row_numbers), len(row_numbers), first_row,
              address(id_numbers), len(id_numbers), first_id, address(out_rows) + 8 * at,
-             address(out_ids) + 8 * at),
+             address(out_ids) + 8 * at, pairs),
         )  # fmt: skip
-        if piece + 1 < pieces:
-            at += pairs_of(starts, ends, begin, end)
+        at += pairs
 
 
 @part
 def expand(c):  # type: ignore[no-untyped-def]
-    ranges = c[4]
+    ranges, pairs = c[4], c[14]
     expand_numbers(
         int32s_at(c[1], ranges), int32s_at(c[2], ranges), int32s_at(c[3], ranges), int32s_at(c[5], ANY),
-        int64s_at(c[6], c[7]), c[8], int64s_at(c[9], c[10]), c[11], int64s_at(c[12], ANY), int64s_at(c[13], ANY),
+        int64s_at(c[6], c[7]), c[8], int64s_at(c[9], c[10]), c[11], int64s_at(c[12], pairs),
+        int64s_at(c[13], pairs),
     )  # fmt: skip
 
 

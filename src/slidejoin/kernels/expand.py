@@ -1,15 +1,37 @@
-"""From ranges to pairs: all of them, some of them, or those inside the window."""
+"""From ranges to pairs: all of them, some of them, or those inside the window.
+
+Most ranges are short, and how short each is nobody can foresee. So four pairs are written at once, however many there
+are, and the next ones over those that were too many; only a longer range, or the end of an array, is gone through.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
 from slidejoin.kernels.prefetch import prefetch
+from slidejoin.kernels.vector import add_to_4, move_of_4, repeat_of_4, within_of_4
 
 U = np.uint64  # unsigned indices: see search.py
-AHEAD = 16  # ranges: about the time that one miss takes
+ONE, FOUR = U(1), U(4)
+LEAST, GREATEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)  # of 32 bits
+AHEAD = 48  # ranges: about the time that one miss takes
 SOON = 8
+
+
+@kernel(types.int64(I32, I32, types.int64, types.int64))
+def pairs_of(starts, ends, begin, end):  # type: ignore[no-untyped-def]
+    """How many pairs some ranges have."""
+    pairs = np.int64(0)
+    for i in range(U(begin), U(end)):
+        pairs += np.int64(ends[i] - starts[i])
+    return pairs
+
+
+@inlined
+def last_end(ends):  # type: ignore[no-untyped-def]
+    """Where the last range ends: ids up to there can be read, whoever's array it is."""
+    return U(ends[len(ends) - 1]) if len(ends) else U(0)
 
 
 @kernel(types.int64(I32, I32, I32, I32, types.int64, types.int64, OUT_I32, OUT_I32))
@@ -40,16 +62,49 @@ def expand_numbers(  # type: ignore[no-untyped-def]
     at = U(0)
     counted_rows = len(row_numbers) == 0
     counted_ids = len(id_numbers) == 0
+    held, room = last_end(ends), U(len(out_rows))
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             prefetch(ids, U(starts[i + AHEAD]))
         row = rows[i]
         number = first_row + row if counted_rows else row_numbers[row]
-        for j in range(U(starts[i]), U(ends[i])):
-            entry = ids[j]
+        start, end = U(starts[i]), U(ends[i])
+        if counted_ids and start + FOUR <= held and at + FOUR <= room:
+            repeat_of_4(number, out_rows, at)
+            add_to_4(ids, start, first_id, out_ids, at)
+            at += min(end - start, FOUR)
+            start += FOUR
+        while start < end:
+            entry = ids[start]
             out_rows[at] = number
             out_ids[at] = first_id + entry if counted_ids else id_numbers[entry]
-            at += U(1)
+            at += ONE
+            start += ONE
+
+
+@kernel(types.int64(I32, I32, I32, I32, types.int64, types.int64, OUT_I32, OUT_I32))
+def expand_counted(rows, starts, ends, ids, low, high, out_rows, out_ids):  # type: ignore[no-untyped-def]
+    """The pairs whose id is within ``[low, high]``, the same for all rows; returns how many."""
+    written = U(0)
+    held, room = last_end(ends), U(len(out_ids))
+    low, high = min(max(low, LEAST), GREATEST), min(max(high, LEAST), GREATEST)
+    for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            prefetch(ids, U(starts[i + AHEAD]))
+        row = rows[i]
+        start, end = U(starts[i]), U(ends[i])
+        if start + FOUR <= held and written + FOUR <= room:
+            asked = (ONE << min(end - start, FOUR)) - ONE
+            repeat_of_4(row, out_rows, written)
+            written += move_of_4(ids, start, within_of_4(ids, start, low, high) & asked, out_ids, written)
+            start += FOUR
+        while start < end:
+            entry = ids[start]
+            out_rows[written] = row
+            out_ids[written] = entry
+            written += U((entry >= low) & (entry <= high))
+            start += ONE
+    return written
 
 
 @kernel(
@@ -77,8 +132,15 @@ def expand_visible(  # type: ignore[no-untyped-def]
     A stored row is inside when its position is within ``[lows[row], highs[row]]``; a single bound is that of every
     row. ``positions`` may be empty: then the position of id ``k`` is ``base + k`` (count windows).
     """
-    written = 0
     contiguous = len(positions) == 0
+    if (
+        contiguous
+        and len(lows) == 1
+        and at + offset == 0
+        and pairs_of(starts, ends, 0, len(rows)) <= candidates
+    ):
+        return expand_counted(rows, starts, ends, ids, lows[0] - base, highs[0] - base, out_rows, out_ids)
+    written = 0
     own = np.int64(
         len(lows) > 1
     )  # each row its bounds: looked up row by row, they would be missed in the cache

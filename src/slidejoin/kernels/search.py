@@ -1,14 +1,14 @@
 """Rebounding search: where a sorted batch of intervals falls in a sorted run.
 
-A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E). Where the batch is
-dense in the run, that is all: 32 keys are compared at once, and mostly the answer is among them. Where it is not,
-there are two steps. First every 16th key of the run, a sixteenth of the memory: stepped through as a merge would,
-sixteen at a time, or bisected without branches, so that the searches of several rows overlap. Then one comparison
-with the block of 16. One with the 8 keys from the start of the range gives its end; the end of a longer range is
-looked for from where the one before it ended. New probes come every time, so a branch on them is a coin toss that the processor
-loses.
+A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps. First every
+16th key of the run, a sixteenth of the memory, tells the block: the samples are stepped through sixteen at a time, in
+four places of the batch at once; where there are many more probes than samples, the probes are stepped through
+instead; where there are many fewer, each is bisected without branches, so that the searches of several rows overlap. Then the
+block's 16 keys are compared with both ends of the interval at once: mostly it begins and ends there. The end of a longer
+range is looked for from where the one before it ended. New probes come every time, so a branch on them is a coin toss
+that the processor loses.
 
-Keys are int64, or int32 where they fit: then twice as many are in the cache. Bounds are always int64.
+Keys are int64, or int32 where they fit: then twice as many are in the cache. A run's bounds are as wide as its keys.
 
 Positions are int32: a run has fewer than 2^31 rows. Indices are unsigned in the inner loops, because signed
 ones make Numba test each for Python's counting from the end.
@@ -22,17 +22,17 @@ from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
 from slidejoin.kernels.bits import is_below
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.prefetch import prefetch
-from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_8, up_to_of_32
+from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_16, up_to_of_32
 
-BLOCK = 16  # keys per sample: two cache lines of int64
-DENSE_KEYS = 24  # up to this many keys per probing row, they are stepped through without samples
-DENSE = 1  # up to this many samples per probing row, stepping through all of them is the cheapest
+BLOCK = 16  # keys per sample: a cache line of int32, two of int64
+CROWDED = 8  # from this many probes per sample on, they are stepped through instead of the samples
 STEPS = 4  # of 32 keys, that cost less than galloping
-SPARSE = 64  # from this many on, bisecting anew is cheaper than stepping sixteen at a time
+SPARSE = 64  # from this many samples per probe on, bisecting anew is cheaper than stepping sixteen at a time
 
 U = np.uint64
-AHEAD = U(16)  # rows: about the time that one miss takes
-ZERO, ONE, TWO, THREE, FOUR, EIGHT, SIXTEEN, THIRTY_TWO = (U(n) for n in (0, 1, 2, 3, 4, 8, 16, 32))
+AHEAD = U(32)  # rows: about the time that one miss takes
+LEAST, GREATEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)  # of 32 bits
+ZERO, ONE, TWO, THREE, FOUR, SIXTEEN, THIRTY_TWO = (U(n) for n in (0, 1, 2, 3, 4, 16, 32))
 
 
 @kernel(types.uint64(I64, types.int64), types.uint64(I32, types.int64))
@@ -47,13 +47,14 @@ def bisect(values, want):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
+@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I32, OUT_I32))
 def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = ``bisect(values, wanted[i])``, four at a time: each step waits for memory, four waits overlap."""
     m = U(len(wanted))
     i = ZERO
     while i + FOUR <= m:
-        want_a, want_b, want_c, want_d = wanted[i], wanted[i + ONE], wanted[i + TWO], wanted[i + THREE]
+        want_a, want_b = np.int64(wanted[i]), np.int64(wanted[i + ONE])
+        want_c, want_d = np.int64(wanted[i + TWO]), np.int64(wanted[i + THREE])
         a = b = c = d = ZERO
         left = U(len(values))
         while left > ZERO:
@@ -71,7 +72,7 @@ def bisect_all(values, wanted, out):  # type: ignore[no-untyped-def]
         i += ONE
 
 
-@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
+@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I32, OUT_I32))
 def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = first block whose last key is not below ``wanted[i]``; ``wanted`` ascends and is not empty.
 
@@ -80,29 +81,86 @@ def find_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
     m = U(len(wanted))
     at = bisect(samples, wanted[0])
     blocks = bisect(samples, wanted[m - ONE])
-    if blocks - at <= U(DENSE) * m:
-        i = ZERO
-        while i < m and at < blocks:
-            below = samples[at] < wanted[i]
-            out[i] = at
-            at += U(below)
-            i += U(not below)
-        while i < m:
-            out[i] = at
-            i += ONE
+    if U(CROWDED) * (blocks - at) <= m:
+        fill_blocks(samples, at, blocks, wanted, out)
     elif blocks - at <= U(SPARSE) * m:
-        n = U(len(samples))
-        for row in range(len(wanted)):
-            want = wanted[row]
-            step = SIXTEEN
-            while step == SIXTEEN and at + SIXTEEN <= n:
-                step = below_of_16(samples, at, want)
-                at += step
-            while at + SIXTEEN > n and at < n and samples[at] < want:
-                at += ONE
-            out[row] = at
+        step_blocks(samples, wanted, out)
     else:
         bisect_all(samples, wanted, out)
+
+
+@inlined
+def fill_blocks(samples, at, last, wanted, out):  # type: ignore[no-untyped-def]
+    """The blocks from ``at`` to ``last``, each written to all that want it."""
+    m = U(len(wanted))
+    i = ZERO
+    while at < last:
+        sample = samples[at]
+        step = SIXTEEN
+        while step == SIXTEEN and i + SIXTEEN <= m:
+            for place in range(16):  # those that want a later one are written again
+                out[i + U(place)] = at
+            step = up_to_of_16(wanted, i, sample)
+            i += step
+        while i + SIXTEEN > m and i < m and wanted[i] <= sample:
+            out[i] = at
+            i += ONE
+        at += ONE
+    while i < m:
+        out[i] = at
+        i += ONE
+
+
+@inlined
+def step_on(values, at, want):  # type: ignore[no-untyped-def]
+    """The first position from ``at`` on whose value is not below ``want``; one at which 16 values begin must be there."""
+    step = below_of_16(values, at, want)
+    while step == SIXTEEN:
+        at += SIXTEEN
+        step = below_of_16(values, at, want)
+    return at + step
+
+
+@inlined
+def step_within(values, at, want):  # type: ignore[no-untyped-def]
+    """The first position from ``at`` on whose value is not below ``want``, or the end."""
+    n = U(len(values))
+    step = SIXTEEN
+    while step == SIXTEEN and at + SIXTEEN <= n:
+        step = below_of_16(values, at, want)
+        at += step
+    while at + SIXTEEN > n and at < n and values[at] < want:
+        at += ONE
+    return at
+
+
+@inlined
+def step_blocks(samples, wanted, out):  # type: ignore[no-untyped-def]
+    """Each step waits for the one before it, so four quarters of the batch are stepped through side by side."""
+    n = U(len(samples))
+    quarter = U(len(wanted)) >> TWO
+    second, third, fourth = quarter, TWO * quarter, THREE * quarter
+    a, b = bisect(samples, wanted[0]), bisect(samples, wanted[second])
+    c, d = bisect(samples, wanted[third]), bisect(samples, wanted[fourth])
+    i = ZERO
+    while i < quarter and d + SIXTEEN <= n:  # no quarter gets beyond where the next one began
+        a = step_on(samples, a, wanted[i])
+        b = step_on(samples, b, wanted[second + i])
+        c = step_on(samples, c, wanted[third + i])
+        d = step_within(samples, d, wanted[fourth + i])
+        out[i], out[second + i], out[third + i], out[fourth + i] = a, b, c, d
+        i += ONE
+    while i < quarter:
+        a = step_within(samples, a, wanted[i])
+        b = step_within(samples, b, wanted[second + i])
+        c = step_within(samples, c, wanted[third + i])
+        d = step_within(samples, d, wanted[fourth + i])
+        out[i], out[second + i], out[third + i], out[fourth + i] = a, b, c, d
+        i += ONE
+    for row in range(FOUR * quarter, len(wanted)):
+        i = U(row)
+        d = step_within(samples, d, wanted[i])
+        out[i] = d
 
 
 @kernel(types.uint64(I64, types.uint64, types.int64), types.uint64(I32, types.uint64, types.int64))
@@ -126,17 +184,6 @@ def gallop_past(keys, start, high):  # type: ignore[no-untyped-def]
             at = middle + ONE
         else:
             above = middle
-    return at
-
-
-@inlined
-def start_in_block(keys, at, low):  # type: ignore[no-untyped-def]
-    """The first position of the block at ``at`` whose key is not below ``low``, or its end."""
-    n = U(len(keys))
-    if at + SIXTEEN <= n:
-        return at + below_of_16(keys, at, low)
-    while at < n and keys[at] < low:
-        at += ONE
     return at
 
 
@@ -166,11 +213,11 @@ def step_past(keys, at, high):  # type: ignore[no-untyped-def]
     return gallop_past(keys, at, high)
 
 
-@kernel(types.void(I64, I64, OUT_I32), types.void(I32, I64, OUT_I32))
+@kernel(types.void(I64, I64, OUT_I32))
 def find_starts(keys, lows, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = first position whose key is not below ``lows[i]``; ``lows`` ascend and are not far apart.
 
-    Each step waits for the one before it, so four quarters of the batch are stepped through side by side.
+    Without samples; four quarters of the batch are stepped through side by side.
     """
     quarter = U(len(lows)) >> TWO
     second, third, fourth = quarter, TWO * quarter, THREE * quarter
@@ -191,7 +238,7 @@ def find_starts(keys, lows, out):  # type: ignore[no-untyped-def]
 
 @kernel(
     types.UniTuple(types.int64, 2)(I64, I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
-    types.UniTuple(types.int64, 2)(I32, I32, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
+    types.UniTuple(types.int64, 2)(I32, I32, I32, I32, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
 )
 def find_ranges(  # type: ignore[no-untyped-def]
     keys, samples, lows, highs, rows, blocks, out_rows, out_starts, out_ends
@@ -200,62 +247,80 @@ def find_ranges(  # type: ignore[no-untyped-def]
 
     ``lows`` ascend; ``samples[j]`` is the last key of the j-th full block; ``blocks`` is scratch.
     """
-    if len(lows) == 0:
-        return 0, 0
-    n = U(len(keys))
     asked = U(len(lows))
-    dense = bisect(keys, lows[asked - ONE]) - bisect(keys, lows[0]) <= U(DENSE_KEYS) * asked
-    if dense:
-        find_starts(keys, lows, blocks)
-    else:
-        find_blocks(samples, lows, blocks)
+    if asked == ZERO:
+        return 0, 0
+    find_blocks(samples, lows, blocks)
+    whole = asked  # probes that begin in a full block
+    while whole > ZERO and U(blocks[whole - ONE]) >= U(len(samples)):
+        whole -= ONE
     kept = ZERO
-    pairs = ZERO
     # Of the last range that was long, and where it ended: a higher one ends no earlier.
     high_before, end_before = highs[0], ZERO
-    for row in range(len(lows)):
+    for row in range(whole):
         i = U(row)
-        if dense:
-            start = U(blocks[i])
-        else:
-            if i + AHEAD < asked:
-                later = U(blocks[i + AHEAD]) * SIXTEEN
-                prefetch(keys, later)
-                prefetch(keys, later + EIGHT)
-            start = start_in_block(keys, U(blocks[i]) * SIXTEEN, lows[i])
-        high = highs[i]
-        if start + EIGHT <= n:
-            few = up_to_of_8(keys, start, high)
-            end = start + few
-            if few == EIGHT:
-                if high >= high_before:
-                    end = max(end, end_before)
-                end = step_past(keys, end, high)
-                high_before, end_before = high, end
-        else:
-            end = gallop_past(keys, start, high)
+        prefetch(keys, U(blocks[min(i + AHEAD, asked - ONE)]) * SIXTEEN)
+        at, high = U(blocks[i]) * SIXTEEN, highs[i]
+        start = at + below_of_16(keys, at, lows[i])
+        few = up_to_of_16(keys, at, high)
+        end = at + few
+        if few == SIXTEEN:
+            if high >= high_before:
+                end = max(end, end_before)
+            end = step_past(keys, end, high)
+            high_before, end_before = high, end
         out_rows[kept] = rows[i]
         out_starts[kept] = start
         out_ends[kept] = end
         kept += U(end > start)
-        pairs += end - start
+    for row in range(whole, asked):
+        i = U(row)
+        start = step_within(keys, U(blocks[i]) * SIXTEEN, lows[i])
+        end = gallop_past(keys, start, highs[i])
+        out_rows[kept] = rows[i]
+        out_starts[kept] = start
+        out_ends[kept] = end
+        kept += U(end > start)
+    pairs = np.int64(0)
+    for row in range(kept):
+        i = U(row)
+        pairs += np.int64(out_ends[i]) - np.int64(out_starts[i])
     return kept, pairs
 
 
+@kernel(types.void(I64, OUT_I32))
+def narrow(bounds, out):  # type: ignore[no-untyped-def]
+    """Bounds as wide as narrow keys; one beyond 32 bits is as good as the least or the greatest, which no key is."""
+    for i in range(len(bounds)):
+        out[i] = min(max(bounds[i], LEAST), GREATEST)
+
+
 @kernel(types.int64(I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64))
-def find_in_runs(runs, lows, highs, rows, blocks, out_rows, out_starts, out_ends, counts):  # type: ignore[no-untyped-def]
+def find_in_runs(runs, lows, highs, rows, scratch, out_rows, out_starts, out_ends, counts):  # type: ignore[no-untyped-def]
     """``find_ranges`` over several runs, one behind the other; returns how many ranges there are in all.
 
     ``runs`` has five numbers a run: address and length of its keys and of its samples, and the bytes of a key.
-    ``counts`` gets two: ranges and pairs. The outputs have room for every probe in every run.
+    ``counts`` gets two: ranges and pairs. The outputs have room for every probe in every run, ``scratch`` for three
+    numbers a probe.
     """
+    asked = len(lows)
+    blocks, narrow_lows, narrow_highs = (
+        scratch[:asked],
+        scratch[asked : 2 * asked],
+        scratch[2 * asked : 3 * asked],
+    )
+    narrowed = False
     at = 0
     for number in range(len(runs) // 5):
         run = runs[5 * number : 5 * number + 5]
         if run[4] == 4:
+            if not narrowed:
+                narrow(lows, narrow_lows)
+                narrow(highs, narrow_highs)
+                narrowed = True
             kept, pairs = find_ranges(
                 int32s_at(run[0], run[1]), int32s_at(run[2], run[3]),
-                lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
+                narrow_lows, narrow_highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
             )  # fmt: skip
         else:
             kept, pairs = find_ranges(

@@ -45,6 +45,18 @@ if config.DISABLE_JIT:
 
         return move
 
+    def repeater(width: int) -> Any:
+        def repeat(value: Any, out: Any, to: Any) -> None:
+            out[int(to) : int(to) + width] = value
+
+        return repeat
+
+    def adder(width: int) -> Any:
+        def add(values: Any, at: Any, base: Any, out: Any, to: Any) -> None:
+            out[int(to) : int(to) + width] = base + values[int(at) : int(at) + width].astype(np.int64)
+
+        return add
+
 else:
     import numba.core.cgutils
     from llvmlite.binding import llvm_version_info
@@ -71,33 +83,28 @@ else:
             ir.Constant(ir.VectorType(lane, width), [0] * width),
         )
 
+    def store(context: Any, builder: Any, kind: Any, array: Any, to: Any, values: Any) -> None:
+        """Write a vector to ``array[to:]``."""
+        view = context.make_array(kind)(context, builder, array)
+        begin = builder.bitcast(builder.gep(view.data, [to]), values.type.as_pointer())
+        builder.store(values, begin).align = kind.dtype.bitwidth // 8
+
     def counter(width: int, comparison: str) -> Any:
-        """A kernel's function: how many of ``keys[at : at + width]`` compare so with an int64; all must be there."""
+        """A kernel's function: how many of ``keys[at : at + width]`` compare so with a value of their own width.
+
+        All of them must be there.
+        """
 
         @intrinsic
         def count(typing_context, keys, at, wanted):  # type: ignore[no-untyped-def]  # noqa: ARG001
-            bits = keys.dtype.bitwidth
-
             def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
                 array, at, want = arguments
-                word, wide = ir.IntType(bits), ir.IntType(64)
                 values = neighbours(context, builder, signature.args[0], array, at, width)
-                if bits < 64:  # compared in its own width, a value beyond the ends is above or below all keys
-                    least, most = wide(-(1 << (bits - 1))), wide((1 << (bits - 1)) - 1)
-                    above, below = builder.icmp_signed(">", want, most), builder.icmp_signed("<", want, least)
-                    want = builder.select(above, most, builder.select(below, least, want))
-                    want = builder.trunc(want, word)
-                set_bits = ir.IntType(width)
                 compared = builder.icmp_signed(comparison, values, alike(builder, want, width))
-                found = builder.bitcast(compared, set_bits)
-                if bits < 64:
-                    if comparison == "<":
-                        found = builder.or_(found, builder.sext(above, set_bits))
-                    else:
-                        found = builder.and_(found, builder.not_(builder.sext(below, set_bits)))
-                return builder.ctpop(builder.zext(found, wide))
+                found = builder.bitcast(compared, ir.IntType(width))
+                return builder.ctpop(builder.zext(found, ir.IntType(64)))
 
-            return types.uint64(keys, types.uint64, types.int64), generate
+            return types.uint64(keys, types.uint64, keys.dtype), generate
 
         return count
 
@@ -154,18 +161,51 @@ else:
                 set_bits = builder.trunc(bits, ir.IntType(width))
                 chosen = builder.bitcast(set_bits, ir.VectorType(ir.IntType(1), width))
                 view = context.make_array(signature.args[3])(context, builder, out)
-                store = at_once if compresses else one_by_one
-                store(builder, some, chosen, builder.gep(view.data, [to]))
+                put = at_once if compresses else one_by_one
+                put(builder, some, chosen, builder.gep(view.data, [to]))
                 return builder.zext(builder.ctpop(set_bits), ir.IntType(64))
 
             return types.uint64(values, types.uint64, types.uint64, out, types.uint64), generate
 
         return move
 
+    def repeater(width: int) -> Any:
+        """A kernel's function: the same value into each of ``out[to : to + width]``, which must be there."""
+
+        @intrinsic
+        def repeat(typing_context, value, out, to):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                value, out, to = arguments
+                store(context, builder, signature.args[1], out, to, alike(builder, value, width))
+                return context.get_dummy_value()
+
+            return types.void(out.dtype, out, types.uint64), generate
+
+        return repeat
+
+    def adder(width: int) -> Any:
+        """A kernel's function: ``base`` plus each of some int32 values, as int64; both stretches must be there."""
+
+        @intrinsic
+        def add(typing_context, values, at, base, out, to):  # type: ignore[no-untyped-def]  # noqa: ARG001
+            def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                array, at, base, out, to = arguments
+                some = neighbours(context, builder, signature.args[0], array, at, width)
+                wide = builder.sext(some, ir.VectorType(ir.IntType(64), width))
+                sums = builder.add(wide, alike(builder, base, width))
+                store(context, builder, signature.args[3], out, to, sums)
+                return context.get_dummy_value()
+
+            return types.void(values, types.uint64, types.int64, out, types.uint64), generate
+
+        return add
+
 
 below_of_16 = counter(16, "<")
 below_of_32 = counter(32, "<")
-up_to_of_8 = counter(8, "<=")
+up_to_of_16 = counter(16, "<=")
 up_to_of_32 = counter(32, "<=")
-within_of_16 = chooser(16)
-move_of_16 = mover(16)
+within_of_4, within_of_16 = chooser(4), chooser(16)
+move_of_4, move_of_16 = mover(4), mover(16)
+repeat_of_4 = repeater(4)
+add_to_4 = adder(4)
