@@ -2,7 +2,7 @@
 
     DataFrame -> pack -> shuffle -> operator (shard, log, cache) -> DataFrame
 
-Files in reading order: join, session, columns, query, route; pack, message, keys; operator, cache, shard, share,
+Files in reading order: join, session, columns, query, route; pack, message, narrow, keys; operator, cache, shard, share,
 log, folder; arrowed, progress; backfill. It uses the public DataFrame API only, so it runs through Spark Connect
 too. PySpark is needed from here on; ``import slidejoin`` alone does without it.
 """

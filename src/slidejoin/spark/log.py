@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from slidejoin.errors import StateError
 from slidejoin.spark.folder import Folder
-from slidejoin.spark.message import ipc_bytes
+from slidejoin.spark.message import ipc_bytes, rows_in
 from slidejoin.spark.query import Query
 
 FORMAT = 1
@@ -153,8 +153,7 @@ class Log:
                 raise altered(f"entry {entry.id} of the join's state")
             if self.folder is not None:
                 self.folder.write(entry.digest, body)
-        with pa.ipc.open_stream(body) as reader:
-            rows = reader.read_next_batch()
+        rows = rows_in(body)
         if self.query.timeline is not None:
             return rows, None
         positions = rows.column(POSITION).to_numpy()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import StateError
+from slidejoin.spark.narrow import narrowed, widened
 
 HEADER = b"slidejoin"
 SHUFFLED = pa.schema([("worker", pa.int32()), ("message", pa.binary())])
@@ -51,28 +52,28 @@ def encode(header: Header, rows: pa.RecordBatch) -> bytes:
 
 
 def decode(message: bytes) -> Message:
-    """A message from its bytes; the rows point into them."""
-    with pa.ipc.open_stream(message) as reader:
-        metadata = reader.schema.metadata or {}
-        if HEADER not in metadata:
-            raise StateError(
-                "a shuffled message has no header; expected one of slidejoin's; check that driver and executors run "
-                "the same slidejoin"
-            )
-        stored: dict[str, Any] = json.loads(metadata[HEADER])
-        rows = one_of(reader)
+    """A message from its bytes; rows point into them where they are as they were."""
+    rows = rows_in(message)
+    metadata = rows.schema.metadata or {}
+    if HEADER not in metadata:
+        raise StateError(
+            "a shuffled message has no header; expected one of slidejoin's; check that driver and executors run "
+            "the same slidejoin"
+        )
+    stored: dict[str, Any] = json.loads(metadata[HEADER])
     stored["homes"] = [(worker, count) for worker, count in stored["homes"]]
     return Message(Header(**stored), rows.replace_schema_metadata(None))
 
 
 def ipc_bytes(rows: pa.RecordBatch) -> bytes:
     """One batch as an Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
+    sink, narrow = pa.BufferOutputStream(), narrowed(rows)
+    with pa.ipc.new_stream(sink, narrow.schema) as writer:
+        writer.write_batch(narrow)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def one_of(reader: Any) -> pa.RecordBatch:
+def rows_in(body: bytes) -> pa.RecordBatch:
     """The one batch of a stream that was written by ``ipc_bytes``."""
-    return reader.read_next_batch()
+    with pa.ipc.open_stream(body) as reader:
+        return widened(reader.read_next_batch())
