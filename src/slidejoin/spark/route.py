@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -103,56 +103,77 @@ class Grid(Router):
 
     def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
         rows = batch.num_rows
-        shift = np.zeros(rows, dtype=np.int64)
-        possible = np.ones(rows, dtype=bool)
+        shift, possible = None, None
         if self.equality is not None:
-            values, valid = keys_of(self.equality, side, batch)
+            values, possible = keys_of(self.equality, side, batch)
             shift = (mix(values) % np.uint64(self.workers)).astype(np.int64)
-            possible = possible if valid is None else valid
         own, other = self.cells[side], self.cells[1 - side]
         home = np.full(rows, ELSEWHERE, dtype=np.int64)
         if own is not None:
             cells, valid = own.of_keys(batch)
-            placed = possible if valid is None else possible & valid
-            home = np.where(placed, self._worker(cells, shift), ELSEWHERE)
-        touched = np.zeros((rows, self.workers), dtype=bool)
+            home = self._worker(cells, shift)
+            for present in (valid, possible):
+                if present is not None:
+                    home[~present] = ELSEWHERE
+        copied = np.zeros((rows, self.workers), dtype=bool)
         if other is not None:
-            self._touch(touched, other, batch, shift, possible)
-        if own is None:
-            home = np.where(touched.any(axis=1), touched.argmax(axis=1), ELSEWHERE)
+            self._touch(home, copied, other, batch, shift, possible)
         # A row that can match nothing still has to be counted, and perhaps padded, by somebody.
-        home = np.where(home == ELSEWHERE, (np.arange(rows) + turn) % self.workers, home)
-        touched[np.arange(rows), home] = False
+        nowhere = np.flatnonzero(home == ELSEWHERE)
+        home[nowhere] = (nowhere + turn) % self.workers
         found = []
         for worker in range(self.workers):
-            for here, name in ((home == worker, worker), (touched[:, worker], ELSEWHERE)):
+            for here, name in ((home == worker, worker), (copied[:, worker], ELSEWHERE)):
                 chosen = np.flatnonzero(here)
                 if len(chosen):
                     found.append(Target(worker, chosen, [(name, len(chosen))]))
         return found
 
-    def _worker(self, cells: Int64s, shift: Int64s) -> Int64s:
+    def _worker(self, cells: Int64s, shift: Int64s | None) -> Int64s:
         """Neighbouring cells take turns, so few cells are dealt evenly; each round of turns starts elsewhere."""
+        workers = np.uint64(self.workers)
         round_ = np.floor_divide(cells, self.workers)
-        begin = (mix(np.ascontiguousarray(round_)) % np.uint64(self.workers)).astype(np.int64)
-        placed: Int64s = (cells - round_ * self.workers + begin + shift) % self.workers
+        mixed = mix(round_)
+        begin = (mixed - np.floor_divide(mixed, workers) * workers).astype(np.int64)
+        placed: Int64s = cells - round_ * self.workers + begin
+        if shift is not None:
+            placed += shift
+        for _ in range(1 if shift is None else 2):  # a remainder: to divide takes several times as long
+            placed -= self.workers * (placed >= self.workers)
         return placed
 
     def _touch(
-        self, touched: NDArray[np.bool_], cells: Cells, batch: pa.RecordBatch, shift: Int64s, possible: Any
+        self,
+        home: Int64s,
+        copied: NDArray[np.bool_],
+        cells: Cells,
+        batch: pa.RecordBatch,
+        shift: Int64s | None,
+        possible: NDArray[np.bool_] | None,
     ) -> None:
+        """Copies for the workers of all cells that a row's band touches; a row without a home has it in the first."""
         found = cells.path.intervals(batch)
-        rows = np.arange(len(touched)) if found.rows is None else found.rows.astype(np.int64)
-        some = (found.lo <= found.hi) & possible[rows]
-        rows, first, last = rows[some], cells.of(found.lo[some]), cells.of(found.hi[some])
+        rows = np.arange(len(home)) if found.rows is None else found.rows.astype(np.int64)
+        low, high = found.lo, found.hi
+        some = low <= high if possible is None else (low <= high) & possible[rows]
+        if not some.all():
+            rows, low, high = rows[some], low[some], high[some]
+        at, last = cells.of(low), cells.of(high)
+        shift = None if shift is None else shift[rows]
+        placed = self._worker(at, shift)
+        homeless = home[rows] == ELSEWHERE
+        home[rows[homeless]] = placed[homeless]
         # Cells beyond twice the workers add nothing: within two rounds every worker has had a turn.
-        wide = last - first >= 2 * self.workers
-        touched[rows[wide]] = True
-        rows, first, last = rows[~wide], first[~wide], last[~wide]
-        while len(rows):
-            touched[rows, self._worker(first, shift[rows])] = True
-            more = first < last
-            rows, first, last = rows[more], first[more] + 1, last[more]
+        last = np.minimum(last, at + 2 * self.workers)
+        while True:
+            elsewhere = placed != home[rows]
+            copied[rows[elsewhere], placed[elsewhere]] = True
+            more = at < last
+            rows, at, last = rows[more], at[more] + 1, last[more]
+            if not len(rows):
+                return
+            shift = None if shift is None else shift[more]
+            placed = self._worker(at, shift)
 
 
 @dataclass(frozen=True)
