@@ -19,19 +19,20 @@ LEAST, MOST = -(2**63), 2**63 - 1
     ("values", "kind", "narrow"),
     [
         ([5, 6, 7, 7, 9], pa.int64(), pa.int8()),
-        ([5, 6, 700, 7, 9], pa.int64(), pa.int16()),
-        ([5, 6, 70_000, 7, 9], pa.int64(), pa.int32()),
-        ([5, 6, 2**40, 7, 9], pa.int64(), None),
+        ([5, 700] * 50, pa.int64(), pa.int16()),
+        ([5, 70_000] * 50, pa.int64(), pa.int32()),
+        ([5, 2**40] * 50, pa.int64(), None),
+        ([5, 6, 2**40, 7, 2**40, 9], pa.int64(), pa.int8()),  # a few leaps are set aside
         ([MOST, LEAST, MOST, LEAST + 1], pa.int64(), pa.int8()),  # differences wrap around, and back again
-        ([LEAST, 0, MOST], pa.int64(), None),
-        ([0, 2**31 - 1, -(2**31)], pa.int32(), None),
-        ([2**31 - 1, -(2**31), 0], pa.int32(), None),
+        ([LEAST, 0, MOST, 0, LEAST], pa.int64(), pa.int8()),
+        ([0, 2**31 - 1, -(2**31)], pa.int32(), pa.int8()),
+        ([0, 2**31 - 1, -(2**31)] * 50, pa.int32(), None),
         ([2**31 - 2, 2**31 - 1, -(2**31)], pa.int32(), pa.int8()),
         ([3, 130, 4], pa.int16(), pa.int8()),
         ([1, 2, 3], pa.int8(), None),
-        ([1_000, 2_000, 3_000], pa.timestamp("us", "UTC"), pa.int16()),
-        ([1_000, 2_000, 3_000], pa.timestamp("ns"), pa.int16()),
-        ([1_000, 2_000, 3_000], pa.duration("us"), pa.int16()),
+        (list(range(0, 99_000, 1_000)), pa.timestamp("us", "UTC"), pa.int16()),
+        (list(range(0, 99_000, 1_000)) * 60, pa.timestamp("ns"), pa.int16()),  # as of sixty tasks
+        (list(range(0, 99_000, 1_000)), pa.duration("us"), pa.int16()),
         ([1, None, 3], pa.int64(), None),
         ([7], pa.int64(), None),
         ([], pa.int64(), None),
@@ -50,12 +51,13 @@ def test_values_come_back(values: list[Any], kind: pa.DataType, narrow: pa.DataT
     assert back.equals(rows)
 
 
-def test_a_late_jump_is_seen() -> None:
-    """A column that begins like one that becomes narrower, and is none."""
-    values = np.append(np.arange(5_000), 2**50)
-    rows = pa.RecordBatch.from_arrays([pa.array(values)], names=["x"])
-    assert widened(narrowed(rows)).equals(rows)
-    assert narrowed(rows).schema == rows.schema
+def test_late_leaps_are_seen() -> None:
+    """Columns that begin like ones that become narrower; of these the second has too many leaps."""
+    for leaps, narrow in ((60, pa.int8()), (70, pa.int64())):
+        values = np.append(np.arange(5_000), np.cumsum(np.full(leaps, 2**50)))
+        rows = pa.RecordBatch.from_arrays([pa.array(values)], names=["x"])
+        assert narrowed(rows).schema.field("x").type == narrow
+        assert widened(narrowed(rows)).equals(rows)
 
 
 def test_slices_and_metadata() -> None:
