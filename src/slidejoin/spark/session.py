@@ -21,6 +21,10 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PARTITIONS = "spark.sql.shuffle.partitions"
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+KEPT_MEMORY = {  # bytes, of arrays that come from a process's own memory and of what it keeps when they go
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": 256 << 20,
+}
 
 REASONS = {
     PROVIDER: "required: Spark's stateful operator for Python runs on RocksDB only, and it is not the default",
@@ -45,6 +49,11 @@ REASONS = {
     UNIX_SOCKETS: (
         "on loopback TCP the start of every Python task waits 40 ms for a delayed acknowledgement; left out where there "
         "are no such sockets, and for a session elsewhere, as it is set when Spark starts"
+    ),
+    **dict.fromkeys(
+        KEPT_MEMORY,
+        "Python workers keep memory that they have freed, up to 256 MiB, for the next micro-batch, instead of handing each "
+        "array back to the system and being given cleared pages again; left out for a session elsewhere",
     ),
 }
 
@@ -76,8 +85,10 @@ def settings(*, partitions: int | None = None, remote: bool = False) -> dict[str
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     }
-    if not remote and hasattr(socket, "AF_UNIX"):
-        found[UNIX_SOCKETS] = "true"
+    if not remote:
+        found |= {name: str(size) for name, size in KEPT_MEMORY.items()}
+        if hasattr(socket, "AF_UNIX"):
+            found[UNIX_SOCKETS] = "true"
     return found
 
 
