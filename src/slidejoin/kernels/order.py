@@ -1,6 +1,6 @@
 """Sorting a batch by key: a radix sort of keys and positions, of as many bits as the batch needs.
 
-n keys that are spread evenly differ in their first log2(n) bits and a few; so two passes over the first 22 bits
+n keys that are spread evenly differ in their first log2(n) bits and a few; so two passes over as many bits
 of what the keys span put all but a few neighbours in place, whatever the width of the keys, and an insertion
 sort does the rest. Key and position are packed into one word meanwhile. Where the keys crowd together (floats of many magnitudes, a few outliers) that would take
 too many moves; then every digit is sorted by, those that no two keys differ in apart. Two passes take a sixth
@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U64, U64, inlined, kernel, types
 
 FEW = 256  # rows up to which one argsort costs less than clearing the counters
-DIGIT = 11  # bits a pass: the counters of one digit fit the first-level cache
+DIGIT = 11  # bits a pass at most: the counters of one digit fit the first-level cache
 KEPT = 1 << 16  # rows whose memory a thread keeps for the next time: 12 bytes each
 PATIENCE = 4  # moves per row before nearly sorted is considered not sorted at all
 
 U = np.uint64
 DIGIT_BITS, BUCKETS = U(DIGIT), 1 << DIGIT
+BEYOND = U(
+    3
+)  # bits sorted by beyond log2(n): more cost more in the passes than they save in the insertion sort
 COUNTERS = 2 * BUCKETS  # of two digits
 MASK = U(BUCKETS - 1)
 SIGN = U(1 << 63)  # flipped, the signed order is the unsigned one; nothing overflows
@@ -121,36 +124,40 @@ def width(value):  # type: ignore[no-untyped-def]
 
 @kernel(types.boolean(I64, types.uint64, types.uint64, OUT_I32, OUT_I64, OUT_I32, OUT_I64))
 def sort_packed(values, base, bits, counts, keys, order, spare):  # type: ignore[no-untyped-def]
-    """Sort by the first 22 of ``bits``, then by insertion; False if the keys crowd together too much for that.
+    """Sort by the first of ``bits``, as many as two digits have, then by insertion; False if the keys crowd together.
 
     Key and position move as one word, the key without its last bits if they do not fit in.
     """
     given, words, moved = values.view(np.uint64), keys.view(np.uint64), spare.view(np.uint64)
     n = len(given)
     room = width(U(n - 1))
+    digit_bits = min((room + BEYOND + U(1)) >> U(1), DIGIT_BITS)
+    buckets = U(1) << digit_bits
+    mask = buckets - U(1)
     cut = bits + room - U(64) if bits + room > U(64) else U(0)
-    low = max(bits, cut + DIGIT_BITS + DIGIT_BITS) - DIGIT_BITS - DIGIT_BITS
-    counts[:] = 0
+    low = max(bits, cut + digit_bits + digit_bits) - digit_bits - digit_bits
+    counts[: buckets + buckets] = 0
     for i in range(n):
         digits = ((given[i] ^ SIGN) - base) >> low
-        counts[digits & MASK] += 1
-        counts[U(BUCKETS) + ((digits >> DIGIT_BITS) & MASK)] += 1
+        counts[digits & mask] += 1
+        counts[buckets + ((digits >> digit_bits) & mask)] += 1
     before, before_second = np.int32(0), np.int32(0)
-    for digit in range(BUCKETS):
-        here, second = counts[digit], counts[BUCKETS + digit]
-        counts[digit], counts[BUCKETS + digit] = before, before_second
+    for place in range(buckets):
+        digit = U(place)
+        here, second = counts[digit], counts[buckets + digit]
+        counts[digit], counts[buckets + digit] = before, before_second
         before += here
         before_second += second
     for i in range(n):
         key = (given[i] ^ SIGN) - base
-        digit = (key >> low) & MASK
+        digit = (key >> low) & mask
         at = counts[digit]
         counts[digit] = at + 1
         moved[U(at)] = ((key >> cut) << room) | U(i)
-    shift = low - cut + room + DIGIT_BITS
+    shift = low - cut + room + digit_bits
     for i in range(n):
         word = moved[i]
-        digit = U(BUCKETS) + ((word >> shift) & MASK)
+        digit = buckets + ((word >> shift) & mask)
         at = counts[digit]
         counts[digit] = at + 1
         words[U(at)] = word
@@ -165,7 +172,7 @@ def sort_packed(values, base, bits, counts, keys, order, spare):  # type: ignore
         moves += i - j
         if moves > PATIENCE * n:
             return False
-    mask = (U(1) << room) - U(1)
+    mask = (U(1) << room) - U(1)  # of the position
     if cut:
         for i in range(n):
             order[i] = words[i] & mask
