@@ -1,4 +1,7 @@
-"""Questions about the bits of a word: one instruction each that Numba has no name for, or one that must not be a branch."""
+"""Questions about the bits of a word: one instruction each that Numba has no name for, or one that must not be a branch.
+
+And the nearest number that fits fewer bits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slidejoin.kernels import config, types
+from slidejoin.kernels import config, inlined, types
 
 if config.DISABLE_JIT:
 
@@ -65,3 +68,12 @@ else:
         """
         sign = (value & ~want) | (~(value ^ want) & (value - want))
         return np.uint64(sign >> 63)
+
+
+LEAST, GREATEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)  # of 32 bits
+
+
+@inlined
+def cut_to_32(value):  # type: ignore[no-untyped-def]
+    """The number of 32 bits that is nearest to an int64, as an int64."""
+    return min(max(value, LEAST), GREATEST)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
+from slidejoin.kernels.bits import cut_to_32
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.vector import add_to_4, move_of_4, repeat_of_4, within_of_4
 
 U = np.uint64  # unsigned indices: see search.py
 ONE, FOUR = U(1), U(4)
-LEAST, GREATEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)  # of 32 bits
 AHEAD = 48  # ranges: about the time that one miss takes
 SOON = 8
 
@@ -87,7 +87,7 @@ def expand_counted(rows, starts, ends, ids, low, high, out_rows, out_ids):  # ty
     """The pairs whose id is within ``[low, high]``, the same for all rows; returns how many."""
     written = U(0)
     held, room = last_end(ends), U(len(out_ids))
-    low, high = min(max(low, LEAST), GREATEST), min(max(high, LEAST), GREATEST)
+    low, high = cut_to_32(low), cut_to_32(high)
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             prefetch(ids, U(starts[i + AHEAD]))

@@ -19,7 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
-from slidejoin.kernels.bits import is_below
+from slidejoin.kernels.bits import cut_to_32, is_below
+from slidejoin.kernels.expand import pairs_of
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_16, up_to_of_32
@@ -31,7 +32,6 @@ SPARSE = 64  # from this many samples per probe on, bisecting anew is cheaper th
 
 U = np.uint64
 AHEAD = U(32)  # rows: about the time that one miss takes
-LEAST, GREATEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)  # of 32 bits
 ZERO, ONE, TWO, THREE, FOUR, SIXTEEN, THIRTY_TWO = (U(n) for n in (0, 1, 2, 3, 4, 16, 32))
 
 
@@ -281,18 +281,14 @@ def find_ranges(  # type: ignore[no-untyped-def]
         out_starts[kept] = start
         out_ends[kept] = end
         kept += U(end > start)
-    pairs = np.int64(0)
-    for row in range(kept):
-        i = U(row)
-        pairs += np.int64(out_ends[i]) - np.int64(out_starts[i])
-    return kept, pairs
+    return kept, pairs_of(out_starts, out_ends, 0, kept)
 
 
 @kernel(types.void(I64, OUT_I32))
 def narrow(bounds, out):  # type: ignore[no-untyped-def]
     """Bounds as wide as narrow keys; one beyond 32 bits is as good as the least or the greatest, which no key is."""
     for i in range(len(bounds)):
-        out[i] = min(max(bounds[i], LEAST), GREATEST)
+        out[i] = cut_to_32(bounds[i])
 
 
 @kernel(types.int64(I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64))

@@ -73,11 +73,9 @@ def numbers_of(column: pa.Array) -> NDArray[Any] | None:
 
 def steps_of(values: NDArray[Any]) -> tuple[NDArray[Any], Leaps] | None:
     """The differences from row to row in the narrowest type, and its leaps; None if it is no narrower."""
-    steps, kinds = (
-        np.diff(values[: LOOK + 1]),
-        [kind for kind in KINDS if kind.itemsize < values.dtype.itemsize],
-    )
-    kinds = [kind for kind in kinds if len(leaping(steps, kind)) <= MOST_LEAPS]
+    steps = np.diff(values[: LOOK + 1])
+    narrower = [kind for kind in KINDS if kind.itemsize < values.dtype.itemsize]
+    kinds = [kind for kind in narrower if len(leaping(steps, kind)) <= MOST_LEAPS]
     if kinds and len(values) > LOOK + 1:
         steps = np.diff(values)
     for kind in kinds:
