@@ -24,9 +24,9 @@ from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, Seen, choose, replan
 from slidejoin.pools import ALONE, SHARE, Crew
-from slidejoin.window.arrivals import Arrivals, Int32s, Reach
+from slidejoin.window.arrivals import FEW, Arrivals, Int32s, Reach, out_of_order
 from slidejoin.window.ring import Memento, Ring
-from slidejoin.window.subwindow import Subwindow
+from slidejoin.window.subwindow import Shelf, Subwindow
 
 Part = Segment | Singles | Ordered
 Task = Callable[[], list[Segment]]
@@ -171,8 +171,7 @@ class Worker:
         own, (subwindow, first) = placed.ready.own, placed.home
         if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
             return
-        for index, batch in zip(subwindow.indexes, own, strict=True):
-            index.insert(batch.shifted(first), crew)
+        shelve(subwindow, own, first, placed.arrivals.rows, crew)
         subwindow.ends = [joined(*both) for both in zip(subwindow.ends, placed.ready.ends, strict=True)]
 
     def insert(self, arrivals: Arrivals) -> None:
@@ -193,9 +192,9 @@ class Worker:
     def _begin(self, subwindow: Subwindow, side: int) -> None:
         """Give a new subwindow its indexes; each starts from its predecessor, if that is of the same kind."""
         ring = self.rings[side]
-        before = ring.subwindows[-1].indexes if ring is not None and ring.subwindows else []
+        before = ring.subwindows[-1].timely.indexes if ring is not None and ring.subwindows else []
         chosen = self.access[side] or ()
-        subwindow.indexes = [
+        subwindow.timely.indexes = [
             before[n].successor() if n < len(before) and type(before[n]) is access.index else access.index()
             for n, access in enumerate(chosen)
         ]
@@ -260,32 +259,33 @@ class Worker:
         """
         ready = placed.ready
         arrivals, stored = ready.arrivals, 1 - ready.arrivals.side
-        ring, chosen, reach = self.rings[stored], self.access[stored], arrivals.reach
+        ring, chosen = self.rings[stored], self.access[stored]
         if ring is None or chosen is None or arrivals.rows == 0:
             return []
-        near = [
-            s
-            for s in ring.subwindows
-            if s.high >= reach.low and s.lowest <= reach.high and (among is None or among(s))
-        ]
+        mine = [subwindow for subwindow in ring.subwindows if among is None or among(subwindow)]
+        groups = by_reach(arrivals, mine)
         tasks: list[Task] = []
         for number, access in enumerate(chosen):
             bounds = self._bounds(ready, number, access)
-            for kind, alike in by_kind(near, number).items():
+            for kind, alike in by_kind(groups, number).items():
                 of_kind = access if kind is access.index else replace(access, index=kind)
                 probes = self._asked(ready, number, of_kind)
-                if len(probes):
-                    crew = ALONE
-                    if among is not None:
-                        pieces = [probes.twin()]  # others may be asking the same of their subwindows
-                    elif self.crew.threads == 1 or kind.shares:
-                        pieces, crew = [probes], self.crew
-                    else:
-                        pieces = probes.pieces(SHARE)
-                    tasks += [
-                        partial(self._answers, alike, number, of_kind, piece, bounds, arrivals, crew)
-                        for piece in pieces
+                asking = [Asking(group, group.probes(probes)) for group in alike]
+                asking = [one for one in asking if len(one.probes)]
+                crew = ALONE
+                if among is not None:  # others may be asking the same of their subwindows
+                    pieces = [[one._replace(probes=one.probes.twin()) for one in asking]]
+                elif self.crew.threads == 1 or kind.shares:
+                    pieces, crew = [asking], self.crew
+                else:
+                    pieces = [
+                        [one._replace(probes=piece)] for one in asking for piece in one.probes.pieces(SHARE)
                     ]
+                tasks += [
+                    partial(self._answers, piece, number, of_kind, bounds, arrivals, crew)
+                    for piece in pieces
+                    if piece
+                ]
         return tasks
 
     @staticmethod
@@ -311,33 +311,35 @@ class Worker:
 
     def _answers(
         self,
-        near: list[Subwindow],
+        asking: Sequence[Asking],
         number: int,
         access: Access,
-        probes: Probes,
         bounds: Ends | None,
         arrivals: Arrivals,
         crew: Crew,
     ) -> list[Segment]:
-        """The subwindows' answers, as pairs that are known to match.
+        """What subwindows answer, as pairs that are known to match.
 
         Ranges over rows that are all in the window need no expanding; so where much of a subwindow that is
         partly gone matches, taking the gone rows out once is cheaper than looking at every pair.
         """
         segments: list[Segment] = []
-        partly = [not covers(arrivals.reach, sub) for sub in near]  # asked first: another thread may compact
-        found = access.index.probe_all([sub.indexes[number] for sub in near], probes, crew)
-        for subwindow, to_check, answers in zip(near, partly, found, strict=True):
-            window, ranges, watched = to_check, answers, subwindow.ends[number]
-            certain = bounds is not None and watched is not None and watched.within(bounds)
-            verify = None if certain else access.verify
-            if window and access.index.by_arrival and subwindow.ascending:
-                window, ranges = False, [within(each, arrivals, subwindow) for each in answers]
-            if window and verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
-                subwindow.compact()
-                if covers(arrivals.reach, subwindow):
-                    window, ranges = False, subwindow.indexes[number].probe(probes)
-            segments += self._checked(ranges, subwindow, Check(window, verify), arrivals, crew)
+        for (reach, near, _), probes in asking:
+            partly = [
+                not covers(reach, shelf) for _, shelf in near
+            ]  # asked first: another thread may compact
+            found = access.index.probe_all([shelf.indexes[number] for _, shelf in near], probes, crew)
+            for (subwindow, shelf), to_check, answers in zip(near, partly, found, strict=True):
+                window, ranges, watched = to_check, answers, subwindow.ends[number]
+                certain = bounds is not None and watched is not None and watched.within(bounds)
+                verify = None if certain else access.verify
+                if window and access.index.by_arrival and shelf.ascending:
+                    window, ranges = False, [within(each, arrivals, subwindow) for each in answers]
+                if window and verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
+                    subwindow.compact()
+                    if covers(reach, shelf):
+                        window, ranges = False, shelf.indexes[number].probe(probes)
+                segments += self._checked(ranges, subwindow, Check(window, verify), arrivals, crew)
         return segments
 
     def _checked(
@@ -467,8 +469,9 @@ class Worker:
             # Unset while indexes are rebuilt: should that fail too, the next probe builds them all.
             self.access[side] = None
             for subwindow in ring.subwindows:
-                if chosen is None or not subwindow.indexes or subwindow.cut > subwindow.dead:
-                    subwindow.cut, subwindow.indexes = 0, []
+                shelf, below = subwindow.timely, subwindow.dead_below
+                dropped = shelf.cut_below is not None and (below is None or shelf.cut_below > below)
+                if chosen is None or not shelf.indexes or dropped:
                     equip(subwindow, chosen or ())
             self.access[side] = chosen
 
@@ -479,23 +482,89 @@ class Worker:
             ring.check()
             chosen = self.access[side]
             for subwindow in ring.subwindows:
-                assert chosen is None or len(subwindow.indexes) == len(chosen), "an index for each branch"
+                for shelf in subwindow.shelves:
+                    gone = subwindow.dead_below is not None and shelf.high < subwindow.dead_below
+                    assert chosen is None or gone or len(shelf.indexes) == len(chosen), (
+                        "an index for each branch"
+                    )
             if chosen is not None and ring.subwindows and not ring.subwindows[-1].complete:
-                kinds = [type(index) for index in ring.subwindows[-1].indexes]
+                kinds = [type(index) for index in ring.subwindows[-1].timely.indexes]
                 assert kinds == [access.index for access in chosen], "the newest is filled as planned"
 
 
-def by_kind(subwindows: Sequence[Subwindow], number: int) -> dict[type[Index], list[Subwindow]]:
-    """Subwindows by the kind of their index for a branch; plans change, and a subwindow keeps its own."""
-    kinds: dict[type[Index], list[Subwindow]] = {}
-    for subwindow in subwindows:
-        kinds.setdefault(type(subwindow.indexes[number]), []).append(subwindow)
+class Near(NamedTuple):
+    """Rows that a batch may meet."""
+
+    subwindow: Subwindow
+    shelf: Shelf
+
+
+class Group(NamedTuple):
+    """Rows of a batch with the same reach, more or less, and what is within it."""
+
+    reach: Reach
+    near: list[Near]
+    rows: NDArray[np.bool_] | None  # which; None: all
+
+    def probes(self, probes: Probes) -> Probes:
+        """Those of its rows."""
+        return probes if self.rows is None else probes.part(np.flatnonzero(self.rows[probes.rows]))
+
+
+class Asking(NamedTuple):
+    """The probes of a group for indexes of one kind."""
+
+    group: Group
+    probes: Probes
+
+
+def within_reach(reach: Reach, subwindows: Sequence[Subwindow]) -> list[Near]:
+    return [
+        Near(subwindow, shelf)
+        for subwindow in subwindows
+        for shelf in subwindow.shelves
+        if shelf.high >= reach.low and shelf.lowest <= reach.high
+    ]
+
+
+def by_reach(arrivals: Arrivals, subwindows: Sequence[Subwindow]) -> list[Group]:
+    """All rows, or those that are out of order apart from the others, if they are few and reach for more.
+
+    What the others reach for is asked by all rows, unless it lies in the window of the others for certain.
+    """
+    whole, positions = arrivals.reach, arrivals.positions.values
+    near = within_reach(whole, subwindows)
+    together = [Group(whole, near, None)]
+    if positions is None or sum(not covers(whole, shelf) for _, shelf in near) < 2:
+        return together  # one lies across the edge of a window anyway
+    astray, count = out_of_order(positions, int(positions[0]))
+    if not 0 < FEW * count <= len(positions):
+        return together
+    others, their = ~astray, whole.select(astray)
+    reach = whole.select(others)
+    theirs = within_reach(their, subwindows)
+    ours = within_reach(reach, subwindows)
+    if any(covers(reach, shelf) and not covers(whole, shelf) for _, shelf in ours):
+        return [Group(reach, ours, others), Group(their, theirs, astray)]
+    further = [one for one in theirs if one not in ours]
+    return [Group(whole, ours, None), Group(their, further, astray)]
+
+
+def by_kind(groups: Sequence[Group], number: int) -> dict[type[Index], list[Group]]:
+    """What is near by the kind of its index for a branch; plans change, and a subwindow keeps its own."""
+    kinds: dict[type[Index], list[Group]] = {}
+    for group in groups:
+        alike: dict[type[Index], list[Near]] = {}
+        for one in group.near:
+            alike.setdefault(type(one.shelf.indexes[number]), []).append(one)
+        for kind, near in alike.items():
+            kinds.setdefault(kind, []).append(group._replace(near=near))
     return kinds
 
 
-def covers(reach: Reach, subwindow: Subwindow) -> bool:
-    """Whether every row of a batch sees all of the subwindow, so that nothing needs checking."""
-    return reach.low_most <= subwindow.lowest and subwindow.high <= reach.high_least
+def covers(reach: Reach, shelf: Shelf) -> bool:
+    """Whether every row of a batch sees all of the shelf, so that nothing needs checking."""
+    return reach.low_most <= shelf.lowest and shelf.high <= reach.high_least
 
 
 def within(ranges: Ranges, arrivals: Arrivals, subwindow: Subwindow) -> Ranges:
@@ -569,8 +638,31 @@ def around(access: Access, own: Access, held: Entries) -> Probes | None:
 
 def equip(subwindow: Subwindow, chosen: Sequence[Access]) -> None:
     """Give a subwindow with rows its indexes, and the ends of the keys that are only watched."""
-    subwindow.indexes = [built(access, subwindow) for access in chosen]
+    subwindow.timely, subwindow.late = subwindow.timely.bare(), subwindow.late.bare()
+    for shelf in (subwindow.timely,) if subwindow.late.empty else (subwindow.timely, subwindow.late):
+        shelf.indexes = [access.index() for access in chosen]
+    first = 0
+    for batch in subwindow.payload.batches():
+        own = [access.index.arrange_entries(*entries(access, batch)) for access in chosen]
+        shelve(subwindow, own, first, batch.num_rows)
+        first += batch.num_rows
+    if subwindow.complete:
+        for shelf in subwindow.shelves:
+            for index in shelf.indexes:
+                index.merge()
     subwindow.ends = [None if access.watch is None else ends_of(access.watch, subwindow) for access in chosen]
+
+
+def shelve(subwindow: Subwindow, own: Sequence[Entries], first: int, rows: int, crew: Crew = ALONE) -> None:
+    """Insert rows that are stored from id ``first`` on into the indexes of their shelves."""
+    late = subwindow.late_among(first, rows)
+    if late is None:
+        for index, batch in zip(subwindow.timely.indexes, own, strict=True):
+            index.insert(batch.shifted(first), crew)
+        return
+    for shelf, here in ((subwindow.timely, ~late), (subwindow.late, late)):
+        for index, batch in zip(shelf.indexes, own, strict=True):
+            index.insert(batch.among(here).shifted(first))
 
 
 def ends_of(watch: Watch, subwindow: Subwindow) -> Ends | None:
@@ -583,20 +675,6 @@ def ends_of(watch: Watch, subwindow: Subwindow) -> Ends | None:
 def joined(ends: Ends | None, more: Ends | None) -> Ends | None:
     """The ends of both; None if either has none."""
     return None if ends is None or more is None else ends.with_those(more)
-
-
-def built(access: Access, subwindow: Subwindow):  # type: ignore[no-untyped-def]
-    """An index over rows that are there already."""
-    index = access.index()
-    first = 0
-    for batch in subwindow.payload.batches():
-        index.insert(index.arrange_entries(*entries(access, batch)).shifted(first))
-        first += batch.num_rows
-    if subwindow.complete:
-        index.merge()
-    if subwindow.cut:
-        index.drop_below(subwindow.cut)
-    return index
 
 
 def mark(subwindow: Subwindow, ids: Int32s) -> Int32s:

@@ -41,7 +41,12 @@ def test_subwindows_go_to_workers_in_turn_and_only_their_owners_touch_them(
     def watched(self: PanJoin, errands: Any) -> Any:
         numbers = {one.home.subwindow.number for one in errands.fills}
         for tasks in errands.probes:
-            numbers |= {subwindow.number for task in tasks for subwindow in task.args[0]}
+            numbers |= {
+                near.subwindow.number
+                for task in tasks
+                for asking in task.args[0]
+                for near in asking.group.near
+            }
         seen.append((self.workers, numbers))
         return work(self, errands)
 

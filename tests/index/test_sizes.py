@@ -60,7 +60,7 @@ def test_sizes_change_no_result(index: str, flow: str) -> None:
     held = other._engine.worker.rings[0]
     assert held is not None
     for subwindow in held.subwindows:
-        kind: Any = type(subwindow.indexes[0])
+        kind: Any = type(subwindow.timely.indexes[0])
         wanted = {"partition_rows": 2, "buffer_rows": 4, "merge_rows": 11}
         assert {name: getattr(kind, name) for name in HAS[index]} == {
             name: wanted[name] for name in HAS[index]
@@ -79,7 +79,7 @@ def test_delta_is_a_slide_or_a_part_of_one() -> None:
             join.push(**{side: {"x": rng.integers(0, 99, 25), "y": rng.integers(0, 99, 25)}})
     ring = join._engine.worker.rings[0]
     assert ring is not None
-    index: Any = ring.subwindows[0].indexes[0]
+    index: Any = ring.subwindows[0].timely.indexes[0]
     index.advance(1 << 20)
     assert [entry.rows for entry in index._held.entries] == [100] * 5
 
@@ -92,7 +92,7 @@ def test_sizes_can_be_changed_between_pushes() -> None:
         assert ids_found(join, seed) == ids_found(plain, seed)
     ring = join._engine.worker.rings[1]
     assert ring is not None
-    newest: Any = ring.subwindows[-1].indexes[0]
+    newest: Any = ring.subwindows[-1].timely.indexes[0]
     assert newest.merge_rows == 8
     assert join._engine.settings.tuning == sj.Tuning(subwindow_rows=20, merge_rows=8)
 
@@ -111,7 +111,7 @@ def test_the_planner_chooses_sizes_unless_they_were_asked_for(monkeypatch: pytes
         ids_found(join, 1)
         ring = join._engine.worker.rings[0]
         assert ring is not None
-        kinds.append(type(ring.subwindows[-1].indexes[0]))
+        kinds.append(type(ring.subwindows[-1].timely.indexes[0]))
     rap_table: Any = RapTable
     assert kinds == [sized(rap_table, chosen), sized(rap_table, chosen), sized(rap_table, Sizes(9))]
 

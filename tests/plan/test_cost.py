@@ -92,7 +92,9 @@ def test_plans_that_change_at_every_boundary_change_no_result(
         join.check()
         ring = join._engine.worker.rings[0]
         if ring is not None:
-            mixed = max(mixed, len({type(sub.indexes[0]) for sub in ring.subwindows if sub.indexes}))
+            mixed = max(
+                mixed, len({type(sub.timely.indexes[0]) for sub in ring.subwindows if sub.timely.indexes})
+            )
     assert mixed > 2
     assert "in turn" in join.explain()
 

@@ -81,9 +81,9 @@ class Boxes(Probes):
         tightest = Ends(others[1].min(axis=1, initial=I64_MAX), others[0].max(axis=1, initial=I64_MIN))
         return Boxes(in_order(rows, order), order, ends, others, tightest)
 
-    def part(self, at: int, end: int) -> Boxes:
-        ends = self.lows[at:end], self.highs[at:end]
-        return Boxes(self.rows[at:end], self._order[at:end], ends, self._others, self.tightest)
+    def part(self, which: slice | Int64s) -> Boxes:
+        ends = self.lows[which], self.highs[which]
+        return Boxes(self.rows[which], self._order[which], ends, self._others, self.tightest)
 
     @property
     def further(self) -> Bounds:

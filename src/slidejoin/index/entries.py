@@ -47,6 +47,11 @@ class Entries(NamedTuple):
         """The same with ids from ``first`` on."""
         return self if first == 0 else Entries(self.keys, self.ids + np.int32(first))
 
+    def among(self, chosen: NDArray[np.bool_]) -> Entries:
+        """Those of chosen ids; the order stays."""
+        here = chosen[self.ids]
+        return Entries(self.keys[here], self.ids[here])
+
     def without(self, first: int, shift: int = 0, crew: Crew = ALONE) -> Entries:
         """Those with ids from ``first`` on, less ``shift``; the order stays. The crew's threads share the work."""
         pieces = crew.pieces(len(self.keys))

@@ -93,15 +93,15 @@ class Probes:
         if count == 1:
             return [self]
         ends = [len(self.rows) * piece // count for piece in range(count + 1)]
-        return [self.part(at, end) for at, end in itertools.pairwise(ends)]
+        return [self.part(slice(at, end)) for at, end in itertools.pairwise(ends)]
 
-    def part(self, at: int, end: int) -> Probes:
-        """Consecutive ones, with a scratch of their own."""
-        return Probes(self.rows[at:end], self.lows[at:end], self.highs[at:end])
+    def part(self, which: slice | Int64s) -> Probes:
+        """Some of them, in the same order, with a scratch of their own."""
+        return Probes(self.rows[which], self.lows[which], self.highs[which])
 
     def twin(self) -> Probes:
         """The same probes with a scratch of their own, for another thread."""
-        return self.part(0, len(self))
+        return self.part(slice(None))
 
     def found(self, kept: int, ids: Int32s, pairs: int) -> Ranges:
         """The first ``kept`` answers in the scratch, taken out of it."""

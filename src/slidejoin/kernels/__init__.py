@@ -11,10 +11,12 @@ Cost        a warm cache loads in well under a second; a cold one compiles in ab
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -67,9 +69,8 @@ def cache_directory() -> Path:
     base = (
         os.environ.get("SLIDEJOIN_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     )
-    directory = (
-        Path(base) / "slidejoin" / f"numba-{numba.__version__}-py{sys.version_info[0]}{sys.version_info[1]}"
-    )
+    python = f"py{sys.version_info[0]}{sys.version_info[1]}"
+    directory = Path(base) / "slidejoin" / f"numba-{numba.__version__}-{python}-{_edition()}"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     owned = directory.stat()
     if hasattr(os, "getuid") and owned.st_uid != os.getuid():
@@ -80,6 +81,17 @@ def cache_directory() -> Path:
     if owned.st_mode & 0o077:
         directory.chmod(0o700)
     return directory
+
+
+@lru_cache
+def _edition() -> str:
+    """A name for the kernels as they are, all together.
+
+    What a kernel calls is compiled into it, but Numba looks for changes in a kernel's own file only: it would go on with
+    what another file had before an update.
+    """
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
 def kernel(*signatures: Any) -> Callable[[Kernel], Kernel]:

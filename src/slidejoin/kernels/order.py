@@ -14,7 +14,7 @@ from threading import local
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U64, U64, inlined, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U8, OUT_U64, U64, inlined, kernel, types
 
 FEW = 256  # rows up to which one argsort costs less than clearing the counters
 DIGIT = 11  # bits a pass at most: the counters of one digit fit the first-level cache
@@ -226,6 +226,18 @@ def pick(values, least, most, keys, positions):  # type: ignore[no-untyped-def]
         positions[at] = i
         at += (value >= least) & (value <= most)
     return at
+
+
+@kernel(types.int64(I64, types.int64, OUT_U8))
+def mark_below_earlier(values, frontier, out):  # type: ignore[no-untyped-def]
+    """Mark the values that are below one before them, or below the frontier; returns how many there are."""
+    count = 0
+    for i in range(len(values)):
+        value = values[i]
+        out[i] = value < frontier
+        count += value < frontier
+        frontier = max(frontier, value)
+    return count
 
 
 @kernel(types.int64(I64, types.int64))

@@ -3,7 +3,8 @@
 A batch is sorted, so each search starts from where the previous one ended (seed 000, III-E), in two steps. First every
 16th key of the run, a sixteenth of the memory, tells the block: the samples are stepped through sixteen at a time, in
 four places of the batch at once; where there are many more probes than samples, the probes are stepped through
-instead; where there are many fewer, each is bisected without branches, so that the searches of several rows overlap. Then the
+instead; where there are many fewer, each is bisected without branches, so that the searches of several rows overlap. Of a
+run that is short beside the batch, the keys are looked for among the probes. Then the
 block's 16 keys are compared with both ends of the interval at once: mostly it begins and ends there. The end of a longer
 range is looked for from where the one before it ended. New probes come every time, so a branch on them is a coin toss
 that the processor loses.
@@ -28,6 +29,7 @@ from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_16, up_t
 BLOCK = 16  # keys per sample: a cache line of int32, two of int64
 CROWDED = 8  # from this many probes per sample on, they are stepped through instead of the samples
 STEPS = 4  # of 32 keys, that cost less than galloping
+THIN = 16  # from this many probes per key on, keys are looked for among the probes
 SPARSE = 64  # from this many samples per probe on, bisecting anew is cheaper than stepping sixteen at a time
 
 U = np.uint64
@@ -236,6 +238,36 @@ def find_starts(keys, lows, out):  # type: ignore[no-untyped-def]
         out[i] = d
 
 
+@inlined
+def never_fall(values):  # type: ignore[no-untyped-def]
+    falls = 0
+    for row in range(1, len(values)):
+        i = U(row)
+        falls += values[i] < values[i - ONE]
+    return falls == 0
+
+
+@inlined
+def find_among_probes(keys, lows, highs, rows, out_rows, out_starts, out_ends):  # type: ignore[no-untyped-def]
+    """``find_ranges`` for few keys: most probes meet none of them, and are never looked at. ``highs`` ascend as well.
+
+    A probe that a key is within, and none before it was, begins there.
+    """
+    asked = U(len(lows))
+    kept = ZERO
+    i = ZERO
+    for start in range(len(keys)):
+        key = keys[U(start)]
+        i = max(i, bisect(highs, key))
+        while i < asked and lows[i] <= key:
+            out_rows[kept] = rows[i]
+            out_starts[kept] = start
+            out_ends[kept] = gallop_past(keys, U(start), highs[i])
+            kept += ONE
+            i += ONE
+    return kept
+
+
 @kernel(
     types.UniTuple(types.int64, 2)(I64, I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
     types.UniTuple(types.int64, 2)(I32, I32, I32, I32, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32),
@@ -250,6 +282,9 @@ def find_ranges(  # type: ignore[no-untyped-def]
     asked = U(len(lows))
     if asked == ZERO:
         return 0, 0
+    if U(THIN) * U(len(keys)) <= asked and never_fall(highs):
+        kept = find_among_probes(keys, lows, highs, rows, out_rows, out_starts, out_ends)
+        return kept, pairs_of(out_starts, out_ends, 0, kept)
     find_blocks(samples, lows, blocks)
     whole = asked  # probes that begin in a full block
     while whole > ZERO and U(blocks[whole - ONE]) >= U(len(samples)):

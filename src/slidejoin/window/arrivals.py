@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from slidejoin.kernels.order import mark_below_earlier
 from slidejoin.window.payload import take
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
+
+FEW = 32  # one row in so many, or less: then it pays to handle those apart from the others
 
 
 class Source(Protocol):
@@ -49,6 +52,13 @@ class Numbers(NamedTuple):
 def repeated(value: int, rows: int) -> Int64s:
     """The same number for every row, held once."""
     return np.ndarray((rows,), dtype=np.int64, buffer=np.array([value], dtype=np.int64), strides=(0,))
+
+
+def out_of_order(positions: Int64s, frontier: int) -> tuple[NDArray[np.bool_], int]:
+    """Which are below one that came before them, or below the frontier; and how many."""
+    below = np.empty(len(positions), dtype=np.uint8)
+    count = mark_below_earlier(positions, frontier, below)
+    return below.view(bool), int(count)
 
 
 class Reach(NamedTuple):
@@ -90,6 +100,9 @@ class Reach(NamedTuple):
         if self.alike:
             return Reach(lows, highs, self.low, self.low_most, self.high_least, self.high)
         return Reach.of(lows, highs)
+
+    def select(self, rows: Int32s | NDArray[np.bool_]) -> Reach:
+        return Reach.of(self.lows[rows], self.highs[rows])
 
 
 NO_REACH = Reach.of(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
@@ -135,7 +148,7 @@ class Arrivals(NamedTuple):
             self.batch.take(pa.array(ids)),
             self.seqs.select(ids),
             self.positions.select(ids),
-            Reach.of(self.reach.lows[ids], self.reach.highs[ids]),
+            self.reach.select(ids),
             self.ranks.select(ids),
         )
 

@@ -77,7 +77,7 @@ class Ring:
             start = self._frontier
             newest = Subwindow(self.schema, marked=self.marked, start=start or 0, number=self._made)
             self._made += 1
-            newest.dead_below = self.bound
+            newest.dead_below, newest.since = self.bound, start
             begin(newest)
             self.subwindows.append(newest)
             first = newest.append(arrivals)
@@ -131,7 +131,7 @@ class Ring:
             half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
             if half_gone and subwindow.dead * WORTHWHILE >= rows:
                 subwindow = subwindow.renewed(self.time_column, crew)  # noqa: PLW2901 - from here on it is this one
-                if not subwindow.indexes:
+                if not subwindow.timely.indexes:
                     build(subwindow)
             if subwindow.live:
                 kept.append(subwindow)

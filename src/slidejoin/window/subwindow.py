@@ -3,13 +3,19 @@
 Design      PanJoin's unit (seed 000, III-A): only the newest subwindow of a stream takes rows; a complete one
             never changes and is dropped whole. What may be forgotten and rebuilt (indexes) hangs off what
             may not (rows, row numbers, positions, match marks).
-Invariants  row ids are 0..rows-1 in arrival order; ``low``/``high`` bound the positions; each index holds the
-            rows with valid keys that passed the branch's filter.
+Late buffer rows that are out of order are stored like any other, but found apart, if they are few: on a shelf with
+            indexes and bounds of its own (III-G). So the other rows ascend with time and their bounds stay close:
+            a probe that reaches for late ones need not search them, and what it finds among them seldom needs a
+            look at its time. Where many rows are out of order, all are on one shelf.
+Invariants  row ids are 0..rows-1 in arrival order; ``low``/``high`` bound the positions; a row is on the late shelf if
+            its id is among ``late_ids``, on the timely one otherwise; each index of a shelf holds those of its rows
+            with valid keys that passed the branch's filter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -21,11 +27,12 @@ from slidejoin.condition import Ends
 from slidejoin.index import Index
 from slidejoin.kernels.order import count_below
 from slidejoin.pools import ALONE, Crew
-from slidejoin.window.arrivals import Arrivals, Int32s, Int64s
+from slidejoin.window.arrivals import FEW, Arrivals, Int32s, Int64s, out_of_order
 from slidejoin.window.payload import Payload
 from slidejoin.window.timeline import scaled
 
 NO_ROWS = np.empty(0, dtype=np.int64)
+HANDFUL = 32  # late rows that are few however few rows there are
 NO_IDS = np.empty(0, dtype=np.int32)
 COMPACTING = Lock()  # one for all: compacting is rare
 
@@ -110,6 +117,38 @@ class Column:
         return 0 if self._values is None or self._values.base is not None else self._values.nbytes
 
 
+class Shelf:
+    """Rows of a subwindow that are found together: an index for each branch, and the bounds of their positions."""
+
+    __slots__ = ("ascending", "cut_below", "high", "indexes", "low", "lowest")
+
+    def __init__(self) -> None:
+        self.indexes: list[Index] = []
+        self.low, self.high = 0, -1
+        self.lowest = 0  # the least position that a probe can still meet here, or less
+        self.ascending = True  # positions never decrease: those that left are a prefix
+        self.cut_below: int | None = None  # rows below this position have been dropped from the indexes
+
+    def append(self, low: int, high: int, *, ordered: bool) -> None:
+        """Rows have come whose positions are within these bounds."""
+        if self.empty:
+            self.low, self.high, self.lowest, self.ascending = low, high, low, ordered
+            return
+        self.ascending = self.ascending and ordered and low >= self.high
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.lowest = min(self.lowest, low)  # those dropped may be above a row that came out of order since
+
+    @property
+    def empty(self) -> bool:
+        return self.high < self.low
+
+    def bare(self) -> Shelf:
+        """The same rows without indexes."""
+        twin = Shelf()
+        twin.low, twin.high, twin.lowest, twin.ascending = self.low, self.high, self.low, self.ascending
+        return twin
+
+
 class Subwindow:
     """Consecutive rows of one stream and what is known about them."""
 
@@ -123,12 +162,14 @@ class Subwindow:
         self.complete = False
         self.dead = 0  # rows that have left the window, not yet dropped
         self.dead_below: int | None = None  # the bound that `dead` was counted for
-        self.ascending = True  # positions never decrease: those that left are a prefix
         self.marks: NDArray[np.uint8] | None = np.empty(0, dtype=np.uint8) if marked else None
-        self.indexes: list[Index] = []
+        self.since: int | None = (
+            None  # rows below it are older than this subwindow; None before a stream's first
+        )
+        self.timely, self.late = Shelf(), Shelf()
+        self.late_ids = NO_IDS
         # Of the keys that a branch only watches; None if it watches none, or one of them is NULL.
         self.ends: list[Ends | None] = []
-        self.cut = 0  # ids below this have been dropped from the indexes
 
     @property
     def rows(self) -> int:
@@ -138,6 +179,14 @@ class Subwindow:
     def live(self) -> int:
         return self.rows - self.dead
 
+    @property
+    def shelves(self) -> Iterator[Shelf]:
+        """Those with rows."""
+        if not self.timely.empty:
+            yield self.timely
+        if not self.late.empty:
+            yield self.late
+
     def append(self, arrivals: Arrivals) -> int:
         """Add rows; returns the id of the first."""
         first, count = self.rows, arrivals.rows
@@ -145,9 +194,12 @@ class Subwindow:
         low = arrivals.positions.first if positions is None else int(positions.min())
         high = low + count - 1 if positions is None else int(positions.max())
         self.payload.append(arrivals.batch)  # first: whoever undoes this goes by the number of rows
-        if self.ascending:
+        late = None if positions is None else self._few_late(positions)
+        if positions is None or late is None:
             ordered = positions is None or bool(np.all(positions[1:] >= positions[:-1]))
-            self.ascending = ordered and (first == 0 or low >= self.high)
+            self.timely.append(low, high, ordered=ordered)
+        else:
+            self._shelve(positions, late, first)
         self.low, self.high = (low, high) if first == 0 else (min(self.low, low), max(self.high, high))
         self.seqs.append(arrivals.seqs.first, arrivals.seqs.values, count)
         self.positions.append(arrivals.positions.first, positions, count)
@@ -160,6 +212,35 @@ class Subwindow:
                 self.marks[first : first + count] = 0
         return first
 
+    def _few_late(self, positions: Int64s) -> NDArray[np.bool_] | None:
+        """Which of the rows that come are out of order; None if none is, or not few are, with those that have come."""
+        shelf = self.timely
+        if not shelf.ascending:
+            return None
+        reached = [bound for bound in (self.since, None if shelf.empty else shelf.high) if bound is not None]
+        late, count = out_of_order(positions, max(reached, default=int(positions[0])))
+        few = FEW * (len(self.late_ids) + count) <= max(self.rows, HANDFUL * FEW)
+        return late if count and few else None
+
+    def _shelve(self, positions: Int64s, late: NDArray[np.bool_], first: int) -> None:
+        """Rows have come of which some are late."""
+        belated, timely = positions[late], positions[~late]
+        if self.late.empty:
+            self.late.indexes = [type(index)() for index in self.timely.indexes]
+        self.late.append(int(belated.min()), int(belated.max()), ordered=False)
+        self.late_ids = np.concatenate([self.late_ids, first + np.flatnonzero(late).astype(np.int32)])
+        if len(timely):
+            self.timely.append(int(timely[0]), int(timely[-1]), ordered=True)
+
+    def late_among(self, first: int, count: int) -> NDArray[np.bool_] | None:
+        """Which of some consecutive rows are late; None if none is."""
+        begin, end = np.searchsorted(self.late_ids, (first, first + count))
+        if begin == end:
+            return None
+        late = np.zeros(count, dtype=bool)
+        late[self.late_ids[begin:end] - first] = True
+        return late
+
     def finish(self, time_column: str | None, crew: Crew) -> None:
         """No more rows will come. ``time_column`` holds the positions themselves, if some column does."""
         self.complete = True
@@ -168,8 +249,9 @@ class Subwindow:
         self.positions.trim(self._shared_positions(time_column))
         if self.marks is not None:
             self.marks = self.marks[: self.rows].copy()
-        for index in self.indexes:
-            index.merge(crew)
+        for shelf in self.shelves:
+            for index in shelf.indexes:
+                index.merge(crew)
 
     def _shared_positions(self, time_column: str | None) -> Int64s | None:
         if time_column is None or self.rows == 0:
@@ -186,71 +268,114 @@ class Subwindow:
         self.dead_below = bound
         if self.rows == 0 or self.low >= bound:
             return NO_IDS
-        if self.ascending:
-            was = self.dead
-            if self.high < bound:
-                self.dead = self.rows
-            elif len(self.positions.values) == 0:
-                self.dead = max(was, bound - self.positions.first)
-            else:
-                self.dead = int(np.searchsorted(self.positions.values, bound))
+        was = self.dead
+        if self.high < bound:
+            self.dead = self.rows
+        elif self.timely.empty or self.timely.low >= bound:
+            self.dead = self._late_below(bound)
+        elif self.timely.ascending:
+            self.dead = self._timely_from(bound)[0] + self._late_below(bound)
+        else:
+            self.dead = int(count_below(self.positions.array(), bound))
+        if self.timely.ascending and not len(self.late_ids):
             return np.arange(was, self.dead, dtype=np.int32)
-        positions = self.positions.array()
-        self.dead = int(count_below(positions, bound))
         if self.marks is None:  # nobody asks which
             return NO_IDS
+        positions = self.positions.array()
         gone = positions < bound
         if before is not None:
             gone &= positions >= before
         return np.flatnonzero(gone).astype(np.int32)
 
-    @property
-    def lowest(self) -> int:
-        """The least position that a probe can still meet here, or less."""
-        # Rows that came out of order after the cut may be below the row that it was made at.
-        if self.cut == 0 or not self.ascending:
-            return self.low
-        return int(self.positions.of(np.array([self.cut], dtype=np.int32))[0])
+    def _late_below(self, bound: int) -> int:
+        return int(np.count_nonzero(self.positions.of(self.late_ids) < bound))
+
+    def _timely_from(self, bound: int) -> tuple[int, int]:
+        """How many timely rows, which ascend, are below the bound, and the id of the first that is not."""
+        late = self.late_ids
+        if not len(late):
+            positions = self.positions.values
+            explicit = len(positions) > 0
+            below = int(np.searchsorted(positions, bound)) if explicit else bound - self.positions.first
+            below = min(max(below, 0), self.rows)
+            return below, below
+        passed = late - np.arange(len(late), dtype=np.int32)  # timely rows that came before each late one
+
+        def id_of(number: int) -> int:
+            return number + int(np.searchsorted(passed, number, side="right"))
+
+        timely = range(self.rows - len(late))
+        below = bisect_left(timely, bound, key=lambda number: self._position_of(id_of(number)))
+        return below, id_of(below)
 
     def compact(self) -> None:
-        """Drop the rows that have left from the indexes, where they are a prefix.
+        """Drop the timely rows that have left from the indexes, where they are a prefix.
 
         Safe beside probes of other threads: they see the rows, or see ``lowest`` raised.
         """
         with COMPACTING:
-            if not self.ascending or self.dead <= self.cut:
+            shelf, bound = self.timely, self.dead_below
+            if not shelf.ascending or bound is None or not shelf.lowest < bound <= shelf.high:
                 return
-            for index in self.indexes:
-                index.drop_below(self.dead)
-            self.cut = self.dead
+            _, first = self._timely_from(bound)
+            for index in shelf.indexes:
+                index.drop_below(first)
+            shelf.cut_below = bound
+            shelf.lowest = self._position_of(first)
+
+    def _position_of(self, row: int) -> int:
+        return int(self.positions.of(np.array([row], dtype=np.int32))[0])
 
     def renewed(self, time_column: str | None, crew: Crew = ALONE) -> Subwindow:
         """The rows that have not left, as a subwindow of their own; indexes of rows in arrival order move there.
 
         This one keeps everything else, for results that point into it and for falling back.
         """
-        alive = slice(self.dead, self.rows) if self.ascending else self.alive()
+        bound = self.dead_below
+        assert bound is not None
+        first = self._first_to_move(bound)
+        kept = self.alive() if first is None else slice(first, self.rows)
         twin = Subwindow(
             self.payload.schema, marked=self.marks is not None, start=self.start, number=self.number
         )
-        twin.payload = self.payload.select(alive)
-        twin.seqs, twin.positions = self.seqs.select(alive), self.positions.select(alive)
+        twin.payload = self.payload.select(kept)
+        twin.seqs, twin.positions = self.seqs.select(kept), self.positions.select(kept)
         twin.low, twin.high = twin.positions.extremes()
         twin.positions.trim(twin._shared_positions(time_column))
-        twin.complete, twin.ascending, twin.dead_below = True, self.ascending, self.dead_below
+        twin.complete, twin.dead_below, twin.since = True, bound, self.since
         if self.marks is not None:
-            twin.marks = self.marks[alive].copy()
-        if self.ascending:
-            twin.indexes, self.indexes = self.indexes, []
-            twin.ends = self.ends  # those of rows that are gone do no harm
-            for index in twin.indexes:
-                index.drop_below(self.dead, self.dead, crew)
+            twin.marks = self.marks[kept].copy()
+        if first is None:
+            twin.timely, twin.late = self.timely.bare(), self.late.bare()
+            twin.late_ids = np.flatnonzero(np.isin(self.alive(), self.late_ids)).astype(np.int32)
+            return twin
+        twin.late_ids = self.late_ids[np.searchsorted(self.late_ids, first) :] - np.int32(first)
+        twin.dead = twin._late_below(bound)
+        twin.timely, twin.late = self.timely, self.late
+        self.timely, self.late = self.timely.bare(), self.late.bare()
+        twin.timely.low = twin.timely.lowest = twin._position_of(0)
+        twin.ends = self.ends  # those of rows that are gone do no harm
+        for shelf in twin.shelves:
+            for index in shelf.indexes:
+                index.drop_below(first, first, crew)
         return twin
+
+    def _first_to_move(self, bound: int) -> int | None:
+        """The first row of those that can be copied as they lie, so that ids only move; None if rows must be picked.
+
+        Where timely rows ascend, what came before the first of them that is left has left too. Late ones that came
+        after it come along, gone or not, if they are few.
+        """
+        if not self.timely.ascending or not self.timely.low < bound <= self.timely.high:
+            return None
+        _, first = self._timely_from(bound)
+        late = len(self.late_ids) - int(np.searchsorted(self.late_ids, first))
+        return first if FEW * late <= self.rows - first else None
 
     def alive(self) -> Int32s:
         """The ids of rows that have not left."""
-        if self.ascending:
-            return np.arange(self.dead, self.rows, dtype=np.int32)
+        if self.dead == 0:
+            return np.arange(self.rows, dtype=np.int32)
         bound = self.low if self.dead_below is None else self.dead_below
         return np.flatnonzero(self.positions.array() >= bound).astype(np.int32)
 
@@ -273,6 +398,9 @@ class Subwindow:
         twin.positions.append(0, values, len(values))
         twin.low, twin.high, twin.start = self.low * factor, self.high * factor, self.start * factor
         twin.dead_below = None if self.dead_below is None else self.dead_below * factor
+        twin.since = None if self.since is None else self.since * factor
+        for shelf in (twin.timely, twin.late):
+            shelf.low, shelf.high, shelf.lowest = shelf.low * factor, shelf.high * factor, shelf.low * factor
         return twin
 
     def copy(self) -> Subwindow:
@@ -285,7 +413,7 @@ class Subwindow:
         state: dict[str, Any] = dict(self.__dict__)
         state["payload"] = self.payload.copy()
         state["seqs"], state["positions"] = self.seqs.copy(), self.positions.copy()
-        state["indexes"], state["ends"], state["cut"] = [], [], 0
+        state["timely"], state["late"], state["ends"] = self.timely.bare(), self.late.bare(), []
         twin.__dict__.update(state)
         return twin
 
@@ -293,7 +421,8 @@ class Subwindow:
     def nbytes(self) -> int:
         held = self.payload.nbytes + self.seqs.nbytes + self.positions.nbytes
         held += 0 if self.marks is None else self.marks.nbytes
-        return held + sum(index.nbytes for index in self.indexes)
+        held += self.late_ids.nbytes
+        return held + sum(index.nbytes for shelf in self.shelves for index in shelf.indexes)
 
     def check(self) -> None:
         rows = self.rows
@@ -302,9 +431,14 @@ class Subwindow:
         positions = self.positions.array()
         if rows:
             assert (int(positions.min()), int(positions.max())) == (self.low, self.high), "bounds are exact"
-            assert not self.ascending or bool(np.all(np.diff(positions) >= 0)), "ascending means so"
+            late = np.isin(np.arange(rows), self.late_ids)
+            assert bool(np.all(np.diff(self.late_ids) > 0)), "late rows are told once, in order"
+            for shelf, here in ((self.timely, positions[~late]), (self.late, positions[late])):
+                inside = (here >= shelf.low) & (here <= shelf.high)
+                assert inside.all(), "bounds hold"
+                assert not shelf.ascending or bool(np.all(np.diff(here) >= 0)), "ascending means so"
+                for index in shelf.indexes:
+                    index.check()
+                    assert index.entries <= len(here), "no more entries than rows"
         if self.dead_below is not None:
             assert self.dead == int(np.count_nonzero(positions < self.dead_below)), "dead rows are counted"
-        for index in self.indexes:
-            index.check()
-            assert index.entries <= rows, "no more entries than rows"
