@@ -27,6 +27,7 @@ from slidejoin.window.timeline import Timeline
 
 HOME = ("__slidejoin_home_l", "__slidejoin_home_r")  # hidden columns of full joins
 LATE = "late"  # the column that late="keep" adds
+UNSTATED = {"spread": 1}  # what a fingerprint means that does not say: the option is younger than checkpoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class Query:
     workers: int
     routing: str  # never "auto" once the driver has decided
     budget: int  # bytes that a process may hold in caches
+    spread: int = 1  # workers that share a key or a cell
 
     def text(self) -> str:
         """All of it, as JSON."""
@@ -48,6 +50,7 @@ class Query:
                 "workers": self.workers,
                 "routing": self.routing,
                 "budget": self.budget,
+                "spread": self.spread,
             }
         )
 
@@ -61,7 +64,9 @@ class Query:
         )
         # A task has one core of Spark's; more threads would take those of other tasks.
         settings = replace(Settings.from_json(stored["settings"]), threads=1)
-        return Query(settings, (left, right), stored["workers"], stored["routing"], stored["budget"])
+        return Query(
+            settings, (left, right), stored["workers"], stored["routing"], stored["budget"], stored["spread"]
+        )
 
     # -- what follows from it --------------------------------------------------------------------------
 
@@ -80,7 +85,7 @@ class Query:
 
     @cached_property
     def router(self) -> Router:
-        return router_of(self.routing, self.bound, self.settings, self.schemas, self.workers)
+        return router_of(self.routing, self.bound, self.settings, self.schemas, self.workers, self.spread)
 
     @property
     def flagged(self) -> bool:
@@ -88,7 +93,8 @@ class Query:
 
         A full join may hold a row at several workers; only its home speaks for it.
         """
-        return self.settings.how == "full" and self.routing != "hash" and self.workers > 1
+        copied = self.spread > 1 or self.routing != "hash"
+        return self.settings.how == "full" and copied and self.workers > 1
 
     def held(self, side: int) -> pa.Schema:
         """The columns that a worker holds."""
@@ -156,4 +162,6 @@ class Query:
             f"{name} columns": [f"{field.name}: {field.type}" for field in schema]
             for name, schema in zip(SIDES, self.schemas, strict=True)
         }
-        return kept | columns | {"routing": self.routing, "partitions": self.workers}
+        routed = {"routing": self.routing, "partitions": self.workers, "spread": self.spread}
+        stated = kept | columns | routed
+        return {name: value for name, value in stated.items() if (name, value) not in UNSTATED.items()}
