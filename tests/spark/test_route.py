@@ -13,9 +13,11 @@ import pytest
 
 import slidejoin as sj
 from slidejoin.settings import Settings
+from slidejoin.spark.log import Manifest
 from slidejoin.spark.query import Query
 from slidejoin.spark.route import Group, Target
 from slidejoin.worker import PADDED
+from spark.model import Model
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("x", pa.int64())])
 CONDITIONS = {"hash": "l.k = r.k", "grid": "abs(l.x - r.x) <= 2"}
@@ -127,6 +129,33 @@ def test_hot_keys_and_cells_are_shared_evenly(
         assert len(busy) == spread
         # Rows of other keys take turns among them: a key is dealt as evenly as chance is.
         assert all(abs(count - share) <= 0.15 * share for count in busy), busy
+
+
+@pytest.mark.parametrize(
+    ("how", "spread", "stored"),
+    [
+        ("left", 1, (300, 300)),
+        ("left", 3, (100, 300)),
+        ("right", 3, (300, 100)),
+        ("inner", 4, (150, 150)),
+        ("full", 2, (300, 300)),
+    ],
+)
+def test_a_hot_key_is_stored_evenly(how: str, spread: int, stored: tuple[int, int]) -> None:
+    """What the logs of the workers hold of each side, after three micro-batches of one key."""
+    query = Query.read(query_of(how, "hash", 5, spread).text())
+    model = Model(query, random.Random(4))
+    table = pa.Table.from_batches([batch_of({"k": [7] * 100, "x": [0] * 100})])
+    for _ in range(3):
+        model.micro_batch((table, table))
+    held = []
+    for store in model.stores:
+        entries = Manifest.read(store.committed[0]).entries
+        held.append(tuple(sum(entry.rows for entry in entries if entry.side == side) for side in (0, 1)))
+    assert held.count((0, 0)) == 5 - spread
+    for one in held:
+        for count, share in zip(one, stored, strict=True):
+            assert count == 0 or abs(count - share) <= 20, held  # tasks end in the middle of a turn
 
 
 @pytest.mark.parametrize("routing", ["hash", "grid"])
