@@ -63,6 +63,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"routing": "hash"}, sj.ConditionError, "needs an equality"),
         ({"routing": "grid", "on": "l.x < r.x"}, sj.ConditionError, "needs a band of constant width"),
         (
+            {"routing": "grid", "on": "l.k = r.k"},
+            sj.ConditionError,
+            "equality is no band; use routing='hash'",
+        ),
+        ({"index": "hash"}, sj.ConditionError, "index 'hash' needs an equality of the two streams"),
+        (
             {"routing": "grid", "window": sj.Rows(10, by="ts")},
             sj.WindowError,
             "only workers that see every row",

@@ -20,6 +20,7 @@ from slidejoin.condition import BoundCondition, parse
 from slidejoin.errors import SchemaError
 from slidejoin.intake import gatherable
 from slidejoin.matches import Output
+from slidejoin.plan import require
 from slidejoin.settings import Settings
 from slidejoin.spark.route import Router, router_of
 from slidejoin.window.spec import SIDES, Rows, Time, column_of
@@ -147,7 +148,7 @@ class Query:
                 raise SchemaError(
                     f"the {SIDES[side]} column {taken[0]!r} has a name of slidejoin's own; expected another; rename it"
                 )
-        assert self.bound is not None
+        require(self.bound, self.settings.index)
         assert self.result is not None
         assert self.timeline is not None or not self.settings.timed
 

@@ -382,9 +382,12 @@ def router_of(
         return Hash(workers, reason, equality, Group.of(spread, settings.padded))
     cells = grid_cells(bound, settings, schemas)
     if cells is None:
+        missing = "none; use routing='auto'"
+        if equality is not None:
+            missing = "none, as an equality is no band; use routing='hash', with spread where a key is hot"
         raise ConditionError(
             f"routing='grid' needs a band of constant width that every pair must meet, such as abs(l.x - r.x) <= 1; "
-            f"'{bound.text}' has none; use routing='auto'"
+            f"'{bound.text}' has {missing}"
         )
     some = next(one for one in cells if one is not None)
     beside = f", for each key of {equality.bounds_text}" if equality is not None else ""
