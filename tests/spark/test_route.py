@@ -77,6 +77,10 @@ def test_where_pairs_meet(how: str, condition: str) -> None:
             batch = batch_of({"k": keys, "x": values})
             sides.append(batch.to_pylist())
             sent.append(Sent.of(router.targets(side, batch, rng.randint(0, 9)), rows))
+        for side, rows_of in enumerate(sides):
+            for number, row in enumerate(rows_of):
+                if not matching(row, row, condition):  # it lacks what it would be compared by: no copies
+                    assert len(sent[side].at[number]) == 1
         for left, a in enumerate(sides[0]):
             for right, b in enumerate(sides[1]):
                 if not matching(a, b, condition):
@@ -182,6 +186,13 @@ def test_groups_have_as_few_copies_as_can_be() -> None:
 
 
 def test_a_fingerprint_says_spread_only_where_there_is_one() -> None:
-    """Checkpoints from before the option go on."""
-    assert "spread" not in query_of("left", "hash", 2, 1).fingerprint
-    assert query_of("left", "hash", 2, 2).fingerprint["spread"] == 2
+    """Checkpoints from before the option go on with 1, and with nothing else."""
+    one, two = (query_of("left", "hash", 2, spread) for spread in (1, 2))
+    assert "spread" not in one.fingerprint
+    before, after = (Manifest(1, query.fingerprint, 1, (None, None), (0, 0), ()) for query in (one, two))
+    before.matches(one)
+    after.matches(two)
+    with pytest.raises(sj.StateError, match=r"another join \(spread was 1, is 2\)"):
+        before.matches(two)
+    with pytest.raises(sj.StateError, match=r"another join \(spread was 2, is 1\)"):
+        after.matches(one)
