@@ -54,7 +54,7 @@ def join(
 
     ``partitions``: workers of the join, by default as many as the session's shuffles have. ``routing``: how
     rows find them: auto, split, hash or grid. ``spread``: how many workers share the rows of a key (hash) or of
-    a cell (grid), for hot ones; a full join gains nothing by it. ``cache_bytes``: what one Python process may
+    a cell (grid), for hot ones; a full join only loses by it. ``cache_bytes``: what one Python process may
     keep in memory, and a host in files, between micro-batches; 0 keeps nothing, which is slow and as exact.
     ``name``: where the counters appear in the progress; give each join of a query its own.
 
