@@ -88,6 +88,24 @@ def test_calls_after_the_end_name_themselves(call: str, tmp_path: Path) -> None:
         getattr(join, call)(*([tmp_path / "s"] if call == "save" else []))
 
 
+@pytest.mark.parametrize(
+    ("condition", "index", "said"),
+    [
+        (
+            "abs(l.x - r.x)<=1",
+            "hash",
+            r"needs an equality of the two streams; 'abs\(l.x - r.x\)<=1' has none that",
+        ),
+        ("l.x = r.x OR l.y < r.y", "hash", "has none in its part 'l.y < r.y'; use index='auto'"),
+        ("l.x * r.x > 3", "bi_sort", "needs an equality, a band, an inequality or a <> of the two streams"),
+    ],
+)
+def test_an_index_that_the_condition_has_no_use_for(condition: str, index: str, said: str) -> None:
+    join = sj.Join(condition, window=sj.Rows(10), index=index)
+    with pytest.raises(sj.ConditionError, match=said):
+        join.push(left={"x": [1], "y": [1]}, right={"x": [1], "y": [1]})
+
+
 def test_hash_with_null_keys() -> None:
     join = sj.Join("l.x = r.x", window=sj.Rows(10), index="hash")
     join.push(left={"x": [1]}, right={"x": [1]})

@@ -254,7 +254,7 @@ class Engine:
         books.output = self._output(books)
         if schemas[0] is not None and schemas[1] is not None:
             bound = self.condition.bind(held_schema(schemas[0]), held_schema(schemas[1]))
-            require(bound.branches, self.settings.index)
+            require(bound, self.settings.index)
             worker.bound = bound
         if self.settings.timed:
             self._retime(books)

@@ -72,7 +72,7 @@ class DictFolder:
         self.files.pop(name, None)
 
 
-def query_of(setup: Setup, routing: str, workers: int, budget: int = 1 << 30) -> Query:
+def query_of(setup: Setup, routing: str, workers: int, budget: int = 1 << 30, spread: int = 1) -> Query:
     """The query that a setup describes, with a column of row numbers on each side."""
     windows: list[Any] = []
     assert setup.position is not None
@@ -90,8 +90,8 @@ def query_of(setup: Setup, routing: str, workers: int, budget: int = 1 << 30) ->
     left, right = (setup.schema(side).append(pa.field(IDS[side], pa.int64())) for side in (0, 1))
     draft = Query(settings, (left, right), workers, "split", budget)
     draft.check()
-    name = resolve(routing, draft.bound, settings, draft.schemas, workers)
-    return Query.read(Query(settings, (left, right), workers, name, budget).text())
+    name = resolve(routing, draft.bound, settings, draft.schemas, workers, spread)
+    return Query.read(Query(settings, (left, right), workers, name, budget, spread).text())
 
 
 @dataclass

@@ -26,7 +26,7 @@ def test_as_one_push_and_the_end(spark: SparkSession, tmp_path: Path, how: str) 
     for routing, names in (
         ("split", list(CONDITIONS)),
         ("hash", ["equality"]),
-        ("grid", ["band"]),
+        ("grid", ["band", "equality and band"]),
         ("rows", ["band"]),
     ):
         condition = rng.choice(names)
@@ -41,9 +41,11 @@ def test_as_one_push_and_the_end(spark: SparkSession, tmp_path: Path, how: str) 
         folder = tmp_path / routing
         feed.write(folder)
         left, right = (spark.read.schema(DDL).parquet(str(folder / name)) for name in ("left", "right"))
+        partitions = rng.randint(1, 3)
         frame = join(
             left.coalesce(1), right.coalesce(1), on=CONDITIONS[condition][0], window=ours, how=how,
-            routing="split" if routing == "rows" else routing, partitions=1 + rng.randint(0, 2),
+            routing="split" if routing == "rows" else routing, partitions=partitions,
+            spread=rng.randint(1, partitions) if routing in ("hash", "grid") else 1,
         )  # fmt: skip
         wanted = oracle(feed, condition, theirs, how, finish=True, together=True)
         assert Counter(map(as_oracle, frame.collect())) == Counter(wanted), (routing, condition)

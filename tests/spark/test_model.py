@@ -36,11 +36,17 @@ def _small_entries() -> Iterator[None]:
 
 
 def run(
-    setup: Setup, calls: list[Call], routing: str, workers: int, seed: int, budget: int = 1 << 30
+    setup: Setup,
+    calls: list[Call],
+    routing: str,
+    workers: int,
+    seed: int,
+    budget: int = 1 << 30,
+    spread: int = 1,
 ) -> None:
     assume(setup.position is not None)
     try:
-        query = query_of(setup, routing, workers, budget)
+        query = query_of(setup, routing, workers, budget, spread)
     except sj.ConditionError:  # grid on a band that is too wide for cells, such as 1000 around an int8
         assume(routing != "grid")
         raise
@@ -63,7 +69,7 @@ def run(
         found = model.micro_batch((tables[0], tables[1]))
         wanted = expected_rows(setup, oracle, pairs)
         got = Counter((row[IDS[0]], row[IDS[1]], row[LATE]) for row in found)
-        assert got == Counter(wanted), query.routing
+        assert got == Counter(wanted), (query.routing, workers, spread)
         check_counts(model, setup, oracle, sides)
         for side in (0, 1):
             first[side] += len(sides[side])
@@ -126,11 +132,13 @@ def test_any_condition(how: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("routing", ["hash", "grid"])
 @pytest.mark.parametrize("how", HOWS)
-@examples(2)
+@examples(3)
 @given(data=st.data())
 def test_equalities_and_bands(how: str, routing: str, data: st.DataObject) -> None:
+    """A key or a cell at one worker, or shared by some of them, or by all."""
     setup, calls = data.draw(routable(routing, how=how))
-    run(setup, calls, routing, data.draw(st.integers(1, 3)), data.draw(SEEDS))
+    workers = data.draw(st.integers(1, 4))
+    run(setup, calls, routing, workers, data.draw(SEEDS), spread=data.draw(st.integers(1, workers)))
 
 
 @examples(1)

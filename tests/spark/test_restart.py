@@ -54,6 +54,23 @@ def test_restart_at_every_micro_batch_boundary(
     assert results(spark, tmp_path, frame) == wanted(feed)
 
 
+@pytest.mark.parametrize(("how", "condition"), [("left", "equality"), ("full", "equality"), ("anti", "band")])
+def test_restart_with_shared_keys_and_cells(
+    spark: SparkSession, tmp_path: Path, how: str, condition: str
+) -> None:
+    """Match marks and hidden homes of rows that several workers hold come back from the log."""
+    feed = Feed(12, batches=5)
+    for number in range(0, len(feed.made), 2):
+        feed.write(tmp_path, number, number + 2)
+        frame = full_join(
+            spark, tmp_path, on=CONDITIONS[condition][0], how=how, partitions=3, spread=2,
+            cache_bytes=2**30 + number,
+        )  # fmt: skip
+        drain(frame, tmp_path)
+    truth = oracle(feed, condition, WINDOW[1], how, 2 * SECOND)
+    assert results(spark, tmp_path, frame) == Counter(truth)
+
+
 def test_no_cache_at_all(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(8, batches=4)
     feed.write(tmp_path)
@@ -87,6 +104,7 @@ def test_a_stale_cache_is_not_used(spark: SparkSession, tmp_path: Path) -> None:
     [
         ({"on": "abs(l.x - r.x) <= 3"}, "condition was 'abs(l.x - r.x) <= 2', is 'abs(l.x - r.x) <= 3'"),
         ({"partitions": 3}, "partitions was 2, is 3"),
+        ({"spread": 2}, "spread was 1, is 2"),
         ({"how": "left"}, "how was 'full', is 'left'"),
         ({"window": sj.Time("9 seconds", on="ts")}, "windows was"),
         ({"columns": True}, "right columns was"),

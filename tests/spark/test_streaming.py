@@ -32,12 +32,17 @@ HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
 
 def cases() -> list[Any]:
-    """Every kind with every routing, over partitions, windows and conditions that the seed deals out."""
+    """Every kind with every routing, over partitions, windows and conditions that the seed deals out.
+
+    And with keys or cells that two or three workers share: hash and grid take turns over the kinds.
+    """
     rng = random.Random(20260301)
     found = []
-    for number, (how, routing) in enumerate(
-        (how, routing) for how in HOWS for routing in ("split", "hash", "grid", "rows")
+    for number, (how, asked) in enumerate(
+        (how, asked) for how in HOWS for asked in ("split", "hash", "grid", "rows", "shared")
     ):
+        shared = asked == "shared"
+        routing = ("hash", "grid")[number % 2] if shared else asked
         names = {"hash": ["equality", "equality and band"], "grid": ["band", "equality and band"]}
         condition = rng.choice(names.get(routing, list(CONDITIONS)))
         windows = (
@@ -46,17 +51,20 @@ def cases() -> list[Any]:
             else time_window(rng.randint(1, 9), rng.randint(1, 9), rng.choice((None, None, 1)))
         )
         late = "count" if routing == "rows" else rng.choice(("count", "keep"))
-        partitions = 1 + number % 3
-        name = f"{how}-{routing}-{partitions}-{condition}"
+        partitions = 3 if shared else 1 + number % 3
+        spread = rng.randint(2, 3) if shared else 1
+        name = f"{how}-{routing}-{partitions}-{f'shared by {spread}-' if shared else ''}{condition}"
         chosen = "split" if routing == "rows" else routing
-        found.append(pytest.param(number, how, chosen, partitions, condition, windows, late, id=name))
+        found.append(pytest.param(number, how, chosen, partitions, spread, condition, windows, late, id=name))
     return found
 
 
-@pytest.mark.parametrize(("seed", "how", "routing", "partitions", "condition", "windows", "late"), cases())
+@pytest.mark.parametrize(
+    ("seed", "how", "routing", "partitions", "spread", "condition", "windows", "late"), cases()
+)
 def test_as_the_oracle_says(
-    spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, seed: int, how: str, routing: str, partitions: int, condition: str,
-    windows: Any, late: str,
+    spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, seed: int, how: str, routing: str, partitions: int, spread: int,
+    condition: str, windows: Any, late: str,
 ) -> None:  # fmt: skip
     ours, theirs = windows
     timed = hasattr(ours[0], "on")
@@ -70,7 +78,7 @@ def test_as_the_oracle_says(
     request.addfinalizer(lambda: spark.conf.set("spark.sql.shuffle.partitions", "3"))
     frame = join(
         *sides_of(spark, tmp_path), on=CONDITIONS[condition][0], window=ours, how=how, routing=routing,
-        partitions=partitions, late=late, lateness=f"{lateness} seconds" if timed else None,
+        partitions=partitions, spread=spread, late=late, lateness=f"{lateness} seconds" if timed else None,
     )  # fmt: skip
     drain(frame, tmp_path)
     wanted = oracle(feed, condition, theirs, how, lateness * SECOND, late)

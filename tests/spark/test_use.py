@@ -63,6 +63,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"routing": "hash"}, sj.ConditionError, "needs an equality"),
         ({"routing": "grid", "on": "l.x < r.x"}, sj.ConditionError, "needs a band of constant width"),
         (
+            {"routing": "grid", "on": "l.k = r.k"},
+            sj.ConditionError,
+            "equality is no band; use routing='hash'",
+        ),
+        ({"index": "hash"}, sj.ConditionError, "index 'hash' needs an equality of the two streams"),
+        (
             {"routing": "grid", "window": sj.Rows(10, by="ts")},
             sj.WindowError,
             "only workers that see every row",
@@ -70,6 +76,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"partitions": 0}, sj.StateError, "from 1 to 3"),
         ({"partitions": 4}, sj.StateError, "spark.sql.shuffle.partitions"),
         ({"partitions": True}, sj.StateError, "whole number"),
+        ({"spread": 0}, sj.StateError, "spread=0; expected a whole number from 1 to 3, the workers"),
+        ({"spread": 3, "partitions": 2}, sj.StateError, "from 1 to 2, the workers of the join"),
+        ({"spread": True}, sj.StateError, "whole number"),
+        ({"spread": 2.0}, sj.StateError, "whole number"),
+        ({"spread": 2, "routing": "split"}, sj.WindowError, "routing 'split', which any condition can go by"),
+        ({"spread": 2, "on": "l.x < r.x"}, sj.WindowError, "no key or cell to divide; leave spread out"),
+        ({"spread": 2, "window": sj.Rows(10, by="ts")}, sj.WindowError, "count windows have every row at"),
         ({"cache_bytes": -1}, sj.StateError, "0 for no cache"),
         ({"how": "outer"}, sj.WindowError, "expected one of inner"),
         ({"lateness": "-1 second"}, sj.WindowError, "negative"),
@@ -193,6 +206,13 @@ def test_schema_without_running(spark: SparkSession, folder: Path) -> None:
         ({"window": sj.Rows(10, by="ts")}, "split (auto): a count window needs every worker"),
         ({"on": "l.x < r.x", "how": "anti"}, "left rows at one worker each, right rows at each of 3"),
         ({"on": "l.x < r.x", "how": "full"}, "every row at each of 3 workers"),
+        ({"on": "l.k = r.k", "spread": 2}, "equal keys meet: r.k = l.k, each key shared by 2 workers"),
+        (
+            {"on": "l.k = r.k", "spread": 2},
+            "left rows at 2 and right rows at 1 of the 2 workers of their key",
+        ),
+        ({"spread": 2, "how": "left"}, "each cell shared by 2 workers"),
+        ({"spread": 2}, "the others at the 2 workers of every cell that their band touches"),
     ],
 )
 def test_explain(spark: SparkSession, folder: Path, arguments: dict[str, Any], said: str) -> None:
@@ -237,6 +257,26 @@ def test_counters(spark: SparkSession, tmp_path: Path) -> None:
     last = next(counters(p) for p in query.recentProgress[::-1] if p.numInputRows)
     assert last["held_by"] == join_.held_by
     assert last["state_bytes"] > 0
+
+
+def test_a_hot_key_is_shared(spark: SparkSession, tmp_path: Path) -> None:
+    """All rows have one key; the busiest of three workers has no more of them than the others."""
+    feed = Feed(22, batches=3, rows=60)
+    for batch in feed.made:
+        for row in (*batch[0], *batch[1]):
+            row["k"] = 3
+    feed.write(tmp_path)
+    ours, theirs = time_window(30, 30)
+    frame = join(
+        *sides_of(spark, tmp_path), on="l.k = r.k", window=ours, how="left", lateness="9 seconds", spread=3
+    )
+    query = drain(frame, tmp_path)
+    assert results(spark, tmp_path, frame) == Counter(oracle(feed, "equality", theirs, "left", 9 * SECOND))
+    seen = [found for found in map(counters, query.recentProgress) if found.get("rows_all_workers")]
+    assert seen
+    for found in seen:
+        even = found["rows_all_workers"] / found["workers"]
+        assert found["rows_busiest_worker"] <= even + 2  # a turn of each side may end before the last worker
 
 
 def test_the_live_line() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.condition import AccessPath, Branch, EqualityPath, Predicate, Watch
+from slidejoin.condition import AccessPath, BoundCondition, Branch, EqualityPath, Predicate, Watch
 from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index, Sizes, sized
 from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, suiting, table
@@ -34,6 +34,7 @@ FEW = (
 LITTLE = 1 / 500
 NARROW = 1 / 8  # share of the first of them up to which its cells are few
 NARROW_INDEX, WIDE_INDEX = "cell_runs", "sort_tree"
+NAMED = {"equality": "an equality", "band": "a band", "inequality": "an inequality", "unequal": "a <>"}
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,18 @@ class Access:
         )
 
 
-def require(branches: tuple[Branch, ...], index: str) -> None:
+def require(bound: BoundCondition, index: str) -> None:
     """Refuse an index that was asked for by name and cannot serve the condition."""
     if index in ("auto", "scan"):
         return
-    for branch in branches:
+    for branch in bound.branches:
         for stored in (0, 1):
             if not any(path.kind in REGISTRY[index].kinds for path in branch.paths(stored)):
-                kinds = ", ".join(sorted(REGISTRY[index].kinds))
+                *others, last = (name for kind, name in NAMED.items() if kind in REGISTRY[index].kinds)
+                kinds = f"{', '.join(others)} or {last}" if others else last
+                where = f"in its part '{branch.text}'" if len(bound.branches) > 1 else "that every pair meets"
                 raise ConditionError(
-                    f"index {index!r} needs one of: {kinds}; the condition has none in '{branch.text}'; "
+                    f"index {index!r} needs {kinds} of the two streams; '{bound.text}' has none {where}; "
                     "use index='auto'"
                 )
 

@@ -17,7 +17,7 @@ from slidejoin.spark.operator import ROWS, JoinProcessor, output
 from slidejoin.spark.pack import packer
 from slidejoin.spark.progress import observed, packing_observed
 from slidejoin.spark.query import LATE, Query
-from slidejoin.spark.route import resolve
+from slidejoin.spark.route import Grid, Hash, resolve
 from slidejoin.spark.session import PARTITIONS, require_rocksdb, shuffle_partitions
 from slidejoin.window.spec import SIDES, Rows, Window
 
@@ -46,15 +46,17 @@ def join(
     index: str = "auto",
     aliases: tuple[str, str] = ("l", "r"),
     suffixes: tuple[str, str] = ("_l", "_r"),
+    spread: int = 1,
     cache_bytes: int | None = None,
     name: str = "slidejoin",
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both static, on any SQL condition over sliding windows.
 
     ``partitions``: workers of the join, by default as many as the session's shuffles have. ``routing``: how
-    rows find them: auto, split, hash or grid. ``cache_bytes``: what one Python process may keep in memory,
-    and a host in files, between micro-batches; 0 keeps nothing, which is slow and as exact. ``name``: where
-    the counters appear in the progress; give each join of a query its own.
+    rows find them: auto, split, hash or grid. ``spread``: how many workers share the rows of a key (hash) or of
+    a cell (grid), for hot ones; a full join only loses by it. ``cache_bytes``: what one Python process may
+    keep in memory, and a host in files, between micro-batches; 0 keeps nothing, which is slow and as exact.
+    ``name``: where the counters appear in the progress; give each join of a query its own.
 
     Nothing runs and no setting is changed; what can be found wrong is raised here.
     """
@@ -78,6 +80,7 @@ def join(
         index,
         aliases,
         suffixes,
+        spread,
         cache_bytes,
     )
     if left.isStreaming:
@@ -126,6 +129,7 @@ def explain(
     index: str = "auto",
     aliases: tuple[str, str] = ("l", "r"),
     suffixes: tuple[str, str] = ("_l", "_r"),
+    spread: int = 1,
     cache_bytes: int | None = None,
     name: str = "slidejoin",
 ) -> str:
@@ -143,6 +147,7 @@ def explain(
         index,
         aliases,
         suffixes,
+        spread,
         cache_bytes,
     )
     settings, router = query.settings, query.router
@@ -163,13 +168,17 @@ def explain(
 def held(query: Query) -> str:
     """Which rows are held where."""
     how, workers = query.settings.how, query.workers
+    if isinstance(query.router, Hash) and query.spread > 1:
+        left, right = (query.router.group.copies(side) for side in (0, 1))
+        return f"left rows at {left} and right rows at {right} of the {query.spread} workers of their key"
     if workers == 1 or query.routing == "hash":
         return "each row at one worker"
-    if query.routing == "grid":
-        anchored = [SIDES[side] for side, cells in enumerate(query.router.cells) if cells is not None]  # type: ignore[attr-defined]
+    if isinstance(query.router, Grid):
+        anchored = [SIDES[side] for side, cells in enumerate(query.router.cells) if cells is not None]
+        touched = "workers whose cells" if query.spread == 1 else f"{query.spread} workers of every cell that"
         if len(anchored) == 2:
-            return "each row at its home and at the workers whose cells its band touches"
-        return f"{anchored[0]} rows at one worker, the others at the workers whose cells their band touches"
+            return f"each row at its home and at the {touched} its band touches"
+        return f"{anchored[0]} rows at one worker, the others at the {touched} their band touches"
     if how == "inner":
         return f"each row at one of {workers} workers; all of them probe"
     if how == "full":
@@ -191,6 +200,7 @@ def planned(
     index: Any,
     aliases: Any,
     suffixes: Any,
+    spread: Any,
     cache_bytes: Any,
 ) -> Query:
     """The query that the arguments ask for, checked as far as that goes without rows."""
@@ -205,10 +215,11 @@ def planned(
             )
     schemas = arrow_schema(left.schema, 0), arrow_schema(right.schema, 1)
     workers = _workers(partitions, shuffle_partitions(left.sparkSession))
+    shared = _spread(spread, workers)
     draft = Query(settings, schemas, workers, "split", _budget(cache_bytes))
     draft.check()
-    name = resolve(routing, draft.bound, settings, schemas, workers)
-    return Query(settings, schemas, workers, name, draft.budget)
+    name = resolve(routing, draft.bound, settings, schemas, workers, shared)
+    return Query(settings, schemas, workers, name, draft.budget, shared)
 
 
 def _workers(asked: Any, tasks: int) -> int:
@@ -218,6 +229,15 @@ def _workers(asked: Any, tasks: int) -> int:
         raise StateError(
             f"partitions={asked!r}; expected a whole number from 1 to {tasks}, the session's {PARTITIONS}, so that "
             f"each worker has a task of its own; lower partitions, or set {PARTITIONS}"
+        )
+    return asked
+
+
+def _spread(asked: Any, workers: int) -> int:
+    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= workers:
+        raise StateError(
+            f"spread={asked!r}; expected a whole number from 1 to {workers}, the workers of the join, as that many "
+            "share a key or a cell; lower spread, or raise partitions"
         )
     return asked
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from slidejoin.errors import StateError
 from slidejoin.spark.folder import Folder
 from slidejoin.spark.message import ipc_bytes, rows_in
-from slidejoin.spark.query import Query
+from slidejoin.spark.query import UNSTATED, Query
 
 FORMAT = 1
 MANIFEST = 0  # its key; entries count up from 1
@@ -110,11 +110,13 @@ class Manifest:
 
     def matches(self, query: Query) -> None:
         """Refuse the state of another join, and say what differs."""
-        now = json.loads(json.dumps(query.fingerprint))
+        before, now = (
+            UNSTATED | json.loads(json.dumps(one)) for one in (self.fingerprint, query.fingerprint)
+        )
         differences = [
-            f"{name} was {self.fingerprint.get(name)!r}, is {now.get(name)!r}"
-            for name in dict.fromkeys([*self.fingerprint, *now])
-            if self.fingerprint.get(name) != now.get(name)
+            f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
+            for name in dict.fromkeys([*before, *now])
+            if before.get(name) != now.get(name)
         ]
         if differences:
             raise StateError(

@@ -20,6 +20,7 @@ from slidejoin.condition import BoundCondition, parse
 from slidejoin.errors import SchemaError
 from slidejoin.intake import gatherable
 from slidejoin.matches import Output
+from slidejoin.plan import require
 from slidejoin.settings import Settings
 from slidejoin.spark.route import Router, router_of
 from slidejoin.window.spec import SIDES, Rows, Time, column_of
@@ -27,6 +28,7 @@ from slidejoin.window.timeline import Timeline
 
 HOME = ("__slidejoin_home_l", "__slidejoin_home_r")  # hidden columns of full joins
 LATE = "late"  # the column that late="keep" adds
+UNSTATED = {"spread": 1}  # what a fingerprint means that does not say: the option is younger than checkpoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,7 @@ class Query:
     workers: int
     routing: str  # never "auto" once the driver has decided
     budget: int  # bytes that a process may hold in caches
+    spread: int = 1  # workers that share a key or a cell
 
     def text(self) -> str:
         """All of it, as JSON."""
@@ -48,6 +51,7 @@ class Query:
                 "workers": self.workers,
                 "routing": self.routing,
                 "budget": self.budget,
+                "spread": self.spread,
             }
         )
 
@@ -61,7 +65,9 @@ class Query:
         )
         # A task has one core of Spark's; more threads would take those of other tasks.
         settings = replace(Settings.from_json(stored["settings"]), threads=1)
-        return Query(settings, (left, right), stored["workers"], stored["routing"], stored["budget"])
+        return Query(
+            settings, (left, right), stored["workers"], stored["routing"], stored["budget"], stored["spread"]
+        )
 
     # -- what follows from it --------------------------------------------------------------------------
 
@@ -80,7 +86,7 @@ class Query:
 
     @cached_property
     def router(self) -> Router:
-        return router_of(self.routing, self.bound, self.settings, self.schemas, self.workers)
+        return router_of(self.routing, self.bound, self.settings, self.schemas, self.workers, self.spread)
 
     @property
     def flagged(self) -> bool:
@@ -88,7 +94,8 @@ class Query:
 
         A full join may hold a row at several workers; only its home speaks for it.
         """
-        return self.settings.how == "full" and self.routing != "hash" and self.workers > 1
+        copied = self.spread > 1 or self.routing != "hash"
+        return self.settings.how == "full" and copied and self.workers > 1
 
     def held(self, side: int) -> pa.Schema:
         """The columns that a worker holds."""
@@ -141,7 +148,7 @@ class Query:
                 raise SchemaError(
                     f"the {SIDES[side]} column {taken[0]!r} has a name of slidejoin's own; expected another; rename it"
                 )
-        assert self.bound is not None
+        require(self.bound, self.settings.index)
         assert self.result is not None
         assert self.timeline is not None or not self.settings.timed
 
@@ -156,4 +163,6 @@ class Query:
             f"{name} columns": [f"{field.name}: {field.type}" for field in schema]
             for name, schema in zip(SIDES, self.schemas, strict=True)
         }
-        return kept | columns | {"routing": self.routing, "partitions": self.workers}
+        routed = {"routing": self.routing, "partitions": self.workers, "spread": self.spread}
+        stated = kept | columns | routed
+        return {name: value for name, value in stated.items() if (name, value) not in UNSTATED.items()}

@@ -1,4 +1,4 @@
-"""Routing: which workers get which rows. No coordination: a row's workers follow from the row alone.
+"""Routing: which workers get which rows. No coordination: they follow from the row and its place in its task.
 
 split   every worker gets every row. For an inner join each stores its share of both sides and all rows probe
         (SplitJoin: a pair is found where the earlier row is stored). Where rows of a side must be declared
@@ -8,9 +8,15 @@ grid    for bands of constant width: the key's range is cut into cells a few ban
         side goes to the worker of its own cell; a row of the other side goes to the workers of all cells that
         its band touches, one or two as a rule. A pair is found where its anchored row is, so exactly once.
         With an equality beside the band the cells are those of each key, so a hot key is spread.
+spread  with hash and grid, a key's or a cell's place is a group of so many workers instead of one: those that
+        follow its first. By hash the group is a rectangle (``Group``): a left row is at one line of it, a right row
+        at one column, so a pair meets at one worker. By grid an anchored row is at one worker of its cell's
+        group, the others at all workers of each group that they touch.
 
 Exactness needs no more than a cell that grows with the key: whatever the width of cells, a band from lo to hi
-touches all cells from that of lo to that of hi, and its partners' cells are between.
+touches all cells from that of lo to that of hi, and its partners' cells are between. Groups overlap, as there is
+one for each first worker. That is harmless by hash, where rows that match have one group, and by grid, where the
+anchored row of a pair is at one worker.
 """
 
 from __future__ import annotations
@@ -84,15 +90,68 @@ class Split(Router):
 
 
 @dataclass(frozen=True)
+class Group:
+    """The workers that share a key, in lines: a row is dealt one of them, its home, and has copies beside it.
+
+    A left row is at all workers of its home's line, a right row at all of its home's column. ``width`` is that of a
+    line as each side sees it. The same for both, and a pair meets once: 1 leaves left rows at their homes alone, as
+    many as there are workers does so for right rows. A full join has one line for left rows and one column for
+    right ones: all rows at all workers, so that each meets its partners at home.
+    """
+
+    workers: int
+    width: tuple[int, int]
+
+    @staticmethod
+    def of(workers: int, padded: tuple[int, ...]) -> Group:
+        """A group for a join that may have rows of these sides unmatched, which one worker must be able to say."""
+        if padded == (0, 1):
+            return Group(workers, (workers, 1))
+        if padded:
+            width = 1 if padded == (0,) else workers
+        else:  # as square as can be: fewest copies, if both sides have as many rows
+            width = next(n for n in range(1, workers + 1) if workers % n == 0 and n * n >= workers)
+        return Group(workers, (width, width))
+
+    def copies(self, side: int) -> int:
+        """Workers that hold a row of that side."""
+        return self.width[0] if side == 0 else self.workers // self.width[1]
+
+    def reaches(self, side: int, homes: Int64s, member: int) -> NDArray[np.bool_]:
+        """Which rows, dealt these homes, are at that worker of the group."""
+        width = self.width[side]
+        reached: NDArray[np.bool_] = (
+            homes // width == member // width if side == 0 else homes % width == member % width
+        )
+        return reached
+
+
+ALONE = Group(1, (1, 1))
+
+
+@dataclass(frozen=True)
 class Hash(Router):
     name = "hash"
     path: AccessPath | None = None
+    group: Group = ALONE
 
     def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
         assert self.path is not None
         values, valid = keys_of(self.path, side, batch)
-        workers = (mix(values) % np.uint64(self.workers)).astype(np.int64)
-        return dealt(workers, valid, self.workers, turn)
+        first = (mix(values) % np.uint64(self.workers)).astype(np.int64)
+        if valid is not None:  # rows without a key can match nothing
+            first = np.where(valid, first, (np.arange(len(first)) + turn) % self.workers)
+        spread = self.group.workers
+        if spread == 1:
+            return gathered(first, self.workers)
+        member = in_turn(first, self.workers, spread, turn)
+        home = following(first, member, self.workers)
+        copied = np.zeros((batch.num_rows, self.workers), dtype=bool)
+        for other in range(spread):
+            there = self.group.reaches(side, member, other) & (member != other)
+            rows = np.flatnonzero(there if valid is None else there & valid)
+            copied[rows, following(first[rows], other, self.workers)] = True
+        return with_copies(home, copied)
 
 
 @dataclass(frozen=True)
@@ -100,6 +159,7 @@ class Grid(Router):
     name = "grid"
     cells: tuple[Cells | None, Cells | None] = (None, None)  # for each anchored side
     equality: AccessPath | None = None
+    spread: int = 1  # workers that share a cell
 
     def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
         rows = batch.num_rows
@@ -112,6 +172,8 @@ class Grid(Router):
         if own is not None:
             cells, valid = own.of_keys(batch)
             home = self._worker(cells, shift)
+            if self.spread > 1:
+                home = following(home, in_turn(home, self.workers, self.spread, turn), self.workers)
             for present in (valid, possible):
                 if present is not None:
                     home[~present] = ELSEWHERE
@@ -121,16 +183,13 @@ class Grid(Router):
         # A row that can match nothing still has to be counted, and perhaps padded, by somebody.
         nowhere = np.flatnonzero(home == ELSEWHERE)
         home[nowhere] = (nowhere + turn) % self.workers
-        found = []
-        for worker in range(self.workers):
-            for here, name in ((home == worker, worker), (copied[:, worker], ELSEWHERE)):
-                chosen = np.flatnonzero(here)
-                if len(chosen):
-                    found.append(Target(worker, chosen, [(name, len(chosen))]))
-        return found
+        return with_copies(home, copied)
 
     def _worker(self, cells: Int64s, shift: Int64s | None) -> Int64s:
-        """Neighbouring cells take turns, so few cells are dealt evenly; each round of turns starts elsewhere."""
+        """The (first) worker of cells.
+
+        Neighbouring cells take turns, so few cells are dealt evenly; each round of turns starts elsewhere.
+        """
         workers = np.uint64(self.workers)
         round_ = np.floor_divide(cells, self.workers)
         mixed = mix(round_)
@@ -166,8 +225,10 @@ class Grid(Router):
         # Cells beyond twice the workers add nothing: within two rounds every worker has had a turn.
         last = np.minimum(last, at + 2 * self.workers)
         while True:
-            elsewhere = placed != home[rows]
-            copied[rows[elsewhere], placed[elsewhere]] = True
+            for member in range(self.spread):
+                worker = placed if member == 0 else following(placed, member, self.workers)
+                elsewhere = worker != home[rows]
+                copied[rows[elsewhere], worker[elsewhere]] = True
             more = at < last
             rows, at, last = rows[more], at[more] + 1, last[more]
             if not len(rows):
@@ -211,12 +272,10 @@ def keys_of(path: AccessPath, side: int, batch: pa.RecordBatch) -> tuple[Int64s,
     return values, valid
 
 
-def dealt(workers: Int64s, valid: NDArray[np.bool_] | None, count: int, turn: int) -> list[Target]:
-    """Rows in groups by worker; those without a key can match nothing and are dealt out in turn."""
-    if valid is not None:
-        workers = np.where(valid, workers, (np.arange(len(workers)) + turn) % count)
-    order = np.argsort(workers, kind="stable")
-    ends = np.searchsorted(workers[order], np.arange(count + 1))
+def gathered(home: Int64s, count: int) -> list[Target]:
+    """Rows by the one worker that each is for."""
+    order = np.argsort(home, kind="stable")
+    ends = np.searchsorted(home[order], np.arange(count + 1))
     return [
         Target(worker, order[begin:end], [(worker, end - begin)])
         for worker, (begin, end) in enumerate(pairwise(ends.tolist()))
@@ -224,31 +283,80 @@ def dealt(workers: Int64s, valid: NDArray[np.bool_] | None, count: int, turn: in
     ]
 
 
+def with_copies(home: Int64s, copied: NDArray[np.bool_]) -> list[Target]:
+    """Rows by worker, those at home there and those that are copies apart; ``copied`` has a column for each."""
+    found = []
+    for worker in range(copied.shape[1]):
+        for here, name in ((home == worker, worker), (copied[:, worker], ELSEWHERE)):
+            chosen = np.flatnonzero(here)
+            if len(chosen):
+                found.append(Target(worker, chosen, [(name, len(chosen))]))
+    return found
+
+
+def in_turn(first: Int64s, count: int, spread: int, turn: int) -> Int64s:
+    """A member of its group for every row: of the rows of one group each takes the next.
+
+    Not of all rows: a key that every second row has would miss every second worker.
+    """
+    order = np.argsort(first, kind="stable")
+    sizes = np.bincount(first, minlength=count)
+    taken = np.empty(len(first), dtype=np.int64)
+    taken[order] = np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return (taken + turn) % spread
+
+
+def following(first: Int64s, member: Int64s | int, count: int) -> Int64s:
+    """The worker that comes so many after the first of its group; after the last comes worker 0."""
+    worker = first + member
+    return worker - count * (worker >= count)
+
+
 # -- choosing ------------------------------------------------------------------------------------------
 
 
 def resolve(
-    asked: str, bound: BoundCondition, settings: Settings, schemas: tuple[pa.Schema, pa.Schema], workers: int
+    asked: str,
+    bound: BoundCondition,
+    settings: Settings,
+    schemas: tuple[pa.Schema, pa.Schema],
+    workers: int,
+    spread: int = 1,
 ) -> str:
     """The routing that ``auto`` means here; a name that was asked for is refused where it cannot work."""
     if asked not in ROUTINGS:
         raise WindowError(
             f"routing={asked!r}; expected one of {', '.join(ROUTINGS)}; leave it out for 'auto'"
         )
-    if asked != "auto":
-        router_of(asked, bound, settings, schemas, workers)
-        return asked
-    if not settings.timed:
-        return "split"
-    if equality_of(bound) is not None:
-        return "hash"
-    return "grid" if grid_cells(bound, settings, schemas) is not None else "split"
+    name = asked
+    if asked == "auto":
+        name = "split"
+        if settings.timed and equality_of(bound) is not None:
+            name = "hash"
+        elif settings.timed and grid_cells(bound, settings, schemas) is not None:
+            name = "grid"
+    router_of(name, bound, settings, schemas, workers, spread)
+    return name
 
 
 def router_of(
-    name: str, bound: BoundCondition, settings: Settings, schemas: tuple[pa.Schema, pa.Schema], workers: int
+    name: str,
+    bound: BoundCondition,
+    settings: Settings,
+    schemas: tuple[pa.Schema, pa.Schema],
+    workers: int,
+    spread: int = 1,
 ) -> Router:
     """The router of that name, or why there is none."""
+    if spread > 1 and name == "split":
+        why = (
+            "count windows have every row at every worker"
+            if not settings.timed
+            else "routing 'split', which any condition can go by, has every row at every worker"
+        )
+        raise WindowError(
+            f"spread={spread} was given, and {why}; expected 1, as there is no key or cell to divide; leave spread out"
+        )
     if name == "split":
         single = () if settings.how in ("inner", "full") else settings.padded
         reason = (
@@ -269,19 +377,24 @@ def router_of(
                 f"routing='hash' needs an equality of the two streams that every pair must meet; '{bound.text}' has "
                 "none; use routing='auto'"
             )
-        return Hash(workers, f"equal keys meet: {equality.bounds_text}", equality)
+        shared = f", each key shared by {spread} workers" if spread > 1 else ""
+        reason = f"equal keys meet: {equality.bounds_text}{shared}"
+        return Hash(workers, reason, equality, Group.of(spread, settings.padded))
     cells = grid_cells(bound, settings, schemas)
     if cells is None:
+        missing = "none; use routing='auto'"
+        if equality is not None:
+            missing = "none, as an equality is no band; use routing='hash', with spread where a key is hot"
         raise ConditionError(
             f"routing='grid' needs a band of constant width that every pair must meet, such as abs(l.x - r.x) <= 1; "
-            f"'{bound.text}' has none; use routing='auto'"
+            f"'{bound.text}' has {missing}"
         )
     some = next(one for one in cells if one is not None)
     beside = f", for each key of {equality.bounds_text}" if equality is not None else ""
+    shared = f", each cell shared by {spread} workers" if spread > 1 else ""
     width = int(some.width) if some.linear else some.width
-    return Grid(
-        workers, f"cells {width:g} wide for the band {some.path.bounds_text}{beside}", cells, equality
-    )
+    reason = f"cells {width:g} wide for the band {some.path.bounds_text}{beside}{shared}"
+    return Grid(workers, reason, cells, equality, spread)
 
 
 def equality_of(bound: BoundCondition) -> AccessPath | None:
