@@ -68,7 +68,8 @@ def floor(left: DataFrame, right: DataFrame, condition: str, window: int, rate: 
     """What ``slidejoin.spark.join`` puts together, around an operator without a join."""
     spec = sj.Time(f"{window} milliseconds", on="ts")
     query = planned(
-        left, right, condition, spec, "inner", None, "count", None, "auto", "auto", ("l", "r"), ("_l", "_r"), None
+        left, right, condition, spec, "inner", None, "count", None, "auto", "auto", ("l", "r"), ("_l", "_r"), 1,
+        None,
     )  # fmt: skip
     text, tasks = query.text(), shuffle_partitions(left.sparkSession)
     packed = left.mapInArrow(packer(text, 0, tasks), PACKED).unionByName(

@@ -23,6 +23,7 @@ from slidejoin.index.by_key import ByKey
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.chores import Chores, add_up, write_collect, write_find, write_sample
+from slidejoin.kernels.order import add_both
 from slidejoin.kernels.search import BLOCK, find_in_runs
 from slidejoin.pools import ALONE, Crew
 
@@ -63,23 +64,23 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     asked, runs = len(probes), len(places) // 5
     scratch = room_for_found(max(3, runs) * asked)
     pieces = crew.pieces(asked)
+    # Bounds around centres are made where the thread has just been; by several, each makes its own in its cache.
+    bounds = probes.ends if probes.centres is None else room_for_bounds(asked)
     if pieces == 1:
+        if probes.centres is not None:
+            add_both(probes.centres, probes.below, probes.above, *bounds)
         counts = np.empty(2 * runs, dtype=np.int64)
-        total = find_in_runs(places, probes.lows, probes.highs, probes.rows, *scratch, counts)
+        total = find_in_runs(places, *bounds, probes.rows, *scratch, counts)
         return counts.tolist(), scratch[1:, :total].copy()
     counts, targets = np.empty(2 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
     totals = np.empty(2 * runs, dtype=np.int64)
     own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
-    if probes.centres is None:
-        centres, bounds = NONE, probes.ends
-    else:  # each thread makes its own bounds: then they are in its cache
-        centres, bounds = probes.centres, room_for_bounds(asked)
     write_find(
         finds,
         places,
-        centres,
+        NONE if probes.centres is None else probes.centres,
         probes.below,
         probes.above,
         *bounds,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
@@ -194,6 +194,7 @@ def lifetime(kind: str, figures: Figures, subwindows: int, sizes: Sizes = OWN) -
     return PUSH / figures.batch + entry.insert + figures.probes * (growing + subwindows * complete)
 
 
+@lru_cache(maxsize=1024)  # circumstances repeat, subwindow after subwindow
 def nearest(kind: str, sizes: Sizes, drifting: bool, rows: int, batch: int) -> Cost:
     """The entry measured under the most similar circumstances."""
 
