@@ -325,9 +325,8 @@ class Worker:
         """
         segments: list[Segment] = []
         for (reach, near, _), probes in asking:
-            partly = [
-                not covers(reach, shelf) for _, shelf in near
-            ]  # asked first: another thread may compact
+            # Asked before probing: another thread may compact meanwhile.
+            partly = [not covers(reach, shelf) for _, shelf in near]
             found = access.index.probe_all([shelf.indexes[number] for _, shelf in near], probes, crew)
             for (subwindow, shelf), to_check, answers in zip(near, partly, found, strict=True):
                 window, ranges, watched = to_check, answers, subwindow.ends[number]
