@@ -28,10 +28,14 @@ def near(left: dict[str, int], right: dict[str, int]) -> bool:
     return abs(left["x"] - right["x"]) <= 2 and left["g"] <= right["g"]
 
 
-def rows(rng: np.random.Generator, at: int, count: int, straying: float) -> dict[str, list[int]]:
+def rows(
+    rng: np.random.Generator, at: int, count: int, straying: float, ahead: float = 0.0
+) -> dict[str, list[int]]:
+    """Times that go on from ``at``; some reach back, some are far ahead."""
     times = np.arange(at, at + count)
     stray = rng.random(count) < straying
     times = np.where(stray, np.maximum(0, times - rng.integers(0, LATENESS, count)), times)
+    times = np.where(rng.random(count) < ahead, times + rng.integers(0, 2 * WINDOW, count), times)
     return {
         "t": times.tolist(),
         "x": rng.integers(0, 60, count).tolist(),
@@ -49,7 +53,7 @@ def subwindows(join: sj.Join) -> list[Subwindow]:
     return [one for ring in join._engine.worker.rings if ring is not None for one in ring.subwindows]
 
 
-def duel(join: sj.Join, how: str, straying: float, seed: int) -> tuple[int, int]:
+def duel(join: sj.Join, how: str, straying: float, seed: int, ahead: float = 0.0) -> tuple[int, int]:
     """Push the same to the join and to the oracle; the most subwindows with late rows at a time, of how many."""
     window = naive.Time(WINDOW)
     oracle = naive.Naive(near, (window, window), how=how, lateness=LATENESS)
@@ -57,11 +61,13 @@ def duel(join: sj.Join, how: str, straying: float, seed: int) -> tuple[int, int]
     most = (0, 0)
     for at in range(0, 1000, 25):
         for side in ("left", "right"):
-            batch = rows(rng, at, 25, straying)
+            batch = rows(rng, at, 25, straying, ahead)
             found: Any = join.push(**{side: batch})
             expected = oracle.push(**{side: of_oracle(batch)})
             pairs = sorted(zip(*(column.tolist() for column in found.indices()), strict=True))
             assert pairs == sorted(expected), (at, side)
+            held_rows = [join.stats()[name]["state_rows"] for name in ("left", "right")]
+            assert held_rows == [one.state_rows for one in oracle.sides], (at, side)
             join.check()
         held = subwindows(join)
         most = max(most, (sum(not one.late.empty for one in held), len(held)))
@@ -86,6 +92,41 @@ def test_every_kind_of_join(how: str, straying: float) -> None:
     late, held = duel(join, how, straying, seed=3)
     assert held > 4
     assert late > 2
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "anti"])
+@pytest.mark.parametrize("subwindow_rows", [7, 40])
+def test_rows_far_ahead_make_others_late(how: str, subwindow_rows: int) -> None:
+    join = sj.Join(
+        BAND,
+        window=sj.Time(WINDOW, on="t"),
+        lateness=LATENESS,
+        how=how,
+        threads=1,
+        tuning=sj.Tuning(subwindow_rows=subwindow_rows),
+    )
+    duel(join, how, 0.03, seed=4, ahead=0.01)
+
+
+@pytest.mark.parametrize("how", ["inner", "anti"])
+def test_rows_ahead_of_an_older_subwindows_time_are_not_lost(how: str) -> None:
+    """What is late for the rows of one subwindow may still be ahead of those that follow it."""
+    join = sj.Join(
+        "l.k = r.k", window=sj.Time(1500, on="t"), lateness=1, how=how, tuning=sj.Tuning(subwindow_rows=100)
+    )
+
+    def left(times: Any, key: int = 0) -> dict[str, list[int]]:
+        return {"t": list(times), "k": [key for _ in times]}
+
+    join.push(left=left([0, 16_000]))
+    join.push(left=left(range(1300, 1400)))
+    join.push(left=left([5100, 7200, 6300], 5))
+    join.push(left=left(range(1900, 1960)))
+    emitted = join.push(left=left(range(4700, 4740)), right={"t": [3600], "k": [9]})
+    assert join.stats().left["state_rows"] == 44
+    assert emitted.num_rows == (161 if how == "anti" else 0)
+    join.check()
+    assert join.push(right={"t": [3700], "k": [5]}).num_rows == (1 if how == "inner" else 0)
 
 
 @pytest.mark.parametrize("flow", ["single", "panjoin"])

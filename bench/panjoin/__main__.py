@@ -1,7 +1,7 @@
 """PanJoin's figures: ``python -m bench panjoin`` (about two minutes), ``--quick`` (ten seconds), ``--only PART``.
 
-Parts are structures (figures 10 to 13), system (figure 15), goals and phases; those left out keep their results of the last
-run. ``--draw`` also draws docs/img/panjoin and fills in docs/panjoin.md; ``--draw-only`` does nothing else.
+Parts are structures (figures 10 to 13), system (figure 15), goals, phases and disorder; those left out keep their results
+of the last run. ``--draw`` also draws docs/img/panjoin and fills in docs/panjoin.md; ``--draw-only`` does nothing else.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from rich.console import Console
 
 from bench import report
-from bench.panjoin import draw, phases, system
+from bench.panjoin import disorder, draw, phases, system
 from bench.panjoin.findings import judged
 from bench.panjoin.structures import FULL, QUICK, Bench
 from bench.report import Figure, Section
 from slidejoin import kernels
 
-PARTS = ("structures", "system", "goals", "phases")
+PARTS = ("structures", "system", "goals", "phases", "disorder")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,6 +63,8 @@ def measure(parts: Sequence[str], *, quick: bool) -> None:
             sections["goals"] = Section(*system.goals(quick=quick, say=say))
         if "phases" in parts:
             sections["phases"] = Section(*phases.run(quick=quick, say=say))
+        if "disorder" in parts:
+            sections["disorder"] = Section(*disorder.run(quick=quick, say=say))
     lines = {
         k: v
         for part in ("structures", "system")
@@ -107,7 +109,7 @@ def earlier(name: str) -> dict[str, Section]:
     if not path.exists():
         return {}
     last = json.loads(path.read_text(encoding="utf-8"))
-    prefix = {"goals": "speed.", "phases": "phases."}
+    prefix = {"goals": "speed.", "phases": "phases.", "disorder": "disorder."}
     fields = ("key", "what", "value", "unit", "goal", "at_most", "spread")
     return {
         part: Section(

@@ -112,6 +112,7 @@ def page(report: dict[str, Any], findings: dict[str, Finding]) -> None:
     blocks = {f"figure {group}": group_block(group, findings) for group in GROUPS}
     blocks["goals"] = table([f for f in report["figures"] if f["key"].startswith("speed.")])
     blocks["phases"] = phase_table(report)
+    blocks["disorder"] = disorder_table(report)
     machine = report["machine"]
     blocks["taken"] = (
         f"Taken {report['taken'][:10]} on {machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB."
@@ -162,4 +163,14 @@ def phase_table(report: dict[str, Any]) -> str:
         speeds = phase["rows_per_second"]
         cells = [show(speeds[kind], "rows/s") for kind in ("auto", "bi_sort", "rap_table", "wib_tree")]
         lines.append(f"| {name} | {' | '.join(cells)} | {slower[name]:.2f}x |")
+    return "\n".join(lines)
+
+
+def disorder_table(report: dict[str, Any]) -> str:
+    lines = ["| event times | rows a second, one thread | of those in order |", "|---|---|---|"]
+    shares = report["detail"].get("disorder", {}).get("shares", {})
+    for one in report["figures"]:
+        part, _, one_in = one["key"].partition(".")
+        if part == "disorder":
+            lines.append(f"| {one['what']} | {show(one['value'], 'rows/s')} | {100 * shares[one_in]:.0f} % |")
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from numbers import Integral
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -234,12 +235,14 @@ def _workers(asked: Any, tasks: int) -> int:
 
 
 def _spread(asked: Any, workers: int) -> int:
-    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= workers:
+    whole = isinstance(asked, Integral) and not isinstance(asked, bool)
+    if not whole or not 1 <= asked <= workers:
+        hint = "lower spread, or raise partitions" if whole and asked > workers else "leave it out for 1"
         raise StateError(
             f"spread={asked!r}; expected a whole number from 1 to {workers}, the workers of the join, as that many "
-            "share a key or a cell; lower spread, or raise partitions"
+            f"share a key or a cell; {hint}"
         )
-    return asked
+    return int(asked)
 
 
 def _budget(asked: Any) -> int:

@@ -352,7 +352,7 @@ def router_of(
         why = (
             "count windows have every row at every worker"
             if not settings.timed
-            else "routing 'split', which any condition can go by, has every row at every worker"
+            else "routing 'split', the one without an equality or a band to go by, has every row at every worker"
         )
         raise WindowError(
             f"spread={spread} was given, and {why}; expected 1, as there is no key or cell to divide; leave spread out"

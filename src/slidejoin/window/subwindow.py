@@ -197,7 +197,9 @@ class Subwindow:
         late = None if positions is None else self._few_late(positions)
         if positions is None or late is None:
             ordered = positions is None or bool(np.all(positions[1:] >= positions[:-1]))
-            self.timely.append(low, high, ordered=ordered)
+            # Where timely rows ascend, a late one must be below one that came before it, or below all of them.
+            fresh = self.since is None or low >= self.since
+            self.timely.append(low, high, ordered=ordered and fresh)
         else:
             self._shelve(positions, late, first)
         self.low, self.high = (low, high) if first == 0 else (min(self.low, low), max(self.high, high))
@@ -440,5 +442,15 @@ class Subwindow:
                 for index in shelf.indexes:
                     index.check()
                     assert index.entries <= len(here), "no more entries than rows"
+            if self.timely.ascending:
+                before = np.maximum.accumulate(np.where(late, self.low, positions))
+                left = late if self.dead_below is None else late & (positions >= self.dead_below)
+                reached = before if self.since is None else np.maximum(before, self.since)
+                assert bool(np.all(positions[left] <= reached[left])), (
+                    "late rows are below what came before them"
+                )
+                assert self.timely.empty or self.since is None or self.timely.low >= self.since, (
+                    "timely rows that ascend are of this subwindow's time"
+                )
         if self.dead_below is not None:
             assert self.dead == int(np.count_nonzero(positions < self.dead_below)), "dead rows are counted"
