@@ -22,7 +22,7 @@ from spark.streams import SECOND, Feed, oracle, time_window
 pytestmark = pytest.mark.xdist_group("spark")
 
 TESTS = Path(__file__).resolve().parents[1]
-SECONDS = 240  # for one run; it takes about ten where nothing else runs, a lost executor a minute
+SECONDS = 600  # for one run; it takes about ten where nothing else runs, a lost executor a minute, and more beside other work
 KILLED = -9
 
 
