@@ -163,9 +163,8 @@ class Subwindow:
         self.dead = 0  # rows that have left the window, not yet dropped
         self.dead_below: int | None = None  # the bound that `dead` was counted for
         self.marks: NDArray[np.uint8] | None = np.empty(0, dtype=np.uint8) if marked else None
-        self.since: int | None = (
-            None  # rows below it are older than this subwindow; None before a stream's first
-        )
+        # Where the stream stood when this subwindow was begun: rows below it are out of order. None for the first.
+        self.since: int | None = None
         self.timely, self.late = Shelf(), Shelf()
         self.late_ids = NO_IDS
         # Of the keys that a branch only watches; None if it watches none, or one of them is NULL.
