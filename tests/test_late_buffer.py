@@ -53,6 +53,11 @@ def subwindows(join: sj.Join) -> list[Subwindow]:
     return [one for ring in join._engine.worker.rings if ring is not None for one in ring.subwindows]
 
 
+def made(how: str, subwindow_rows: int) -> sj.Join:
+    tuning = sj.Tuning(subwindow_rows=subwindow_rows)
+    return sj.Join(BAND, window=sj.Time(WINDOW, on="t"), lateness=LATENESS, how=how, threads=1, tuning=tuning)
+
+
 def duel(join: sj.Join, how: str, straying: float, seed: int, ahead: float = 0.0) -> tuple[int, int]:
     """Push the same to the join and to the oracle; the most subwindows with late rows at a time, of how many."""
     window = naive.Time(WINDOW)
@@ -81,15 +86,7 @@ def duel(join: sj.Join, how: str, straying: float, seed: int, ahead: float = 0.0
 @pytest.mark.parametrize("how", ["inner", "left", "full", "semi", "anti"])
 @pytest.mark.parametrize("straying", [0.01, 0.1, 0.6])
 def test_every_kind_of_join(how: str, straying: float) -> None:
-    join = sj.Join(
-        BAND,
-        window=sj.Time(WINDOW, on="t"),
-        lateness=LATENESS,
-        how=how,
-        threads=1,
-        tuning=sj.Tuning(subwindow_rows=SPAN),
-    )
-    late, held = duel(join, how, straying, seed=3)
+    late, held = duel(made(how, SPAN), how, straying, seed=3)
     assert held > 4
     assert late > 2
 
@@ -97,15 +94,7 @@ def test_every_kind_of_join(how: str, straying: float) -> None:
 @pytest.mark.parametrize("how", ["inner", "full", "anti"])
 @pytest.mark.parametrize("subwindow_rows", [7, 40])
 def test_rows_far_ahead_make_others_late(how: str, subwindow_rows: int) -> None:
-    join = sj.Join(
-        BAND,
-        window=sj.Time(WINDOW, on="t"),
-        lateness=LATENESS,
-        how=how,
-        threads=1,
-        tuning=sj.Tuning(subwindow_rows=subwindow_rows),
-    )
-    duel(join, how, 0.03, seed=4, ahead=0.01)
+    duel(made(how, subwindow_rows), how, 0.03, seed=4, ahead=0.01)
 
 
 @pytest.mark.parametrize("how", ["inner", "anti"])
