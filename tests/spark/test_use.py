@@ -80,7 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"spread": 3, "partitions": 2}, sj.StateError, "from 1 to 2, the workers of the join"),
         ({"spread": True}, sj.StateError, "whole number"),
         ({"spread": 2.0}, sj.StateError, "whole number"),
-        ({"spread": 2, "routing": "split"}, sj.WindowError, "routing 'split', which any condition can go by"),
+        ({"spread": 2, "routing": "split"}, sj.WindowError, "routing 'split', the one without an equality"),
         ({"spread": 2, "on": "l.x < r.x"}, sj.WindowError, "no key or cell to divide; leave spread out"),
         ({"spread": 2, "window": sj.Rows(10, by="ts")}, sj.WindowError, "count windows have every row at"),
         ({"cache_bytes": -1}, sj.StateError, "0 for no cache"),
