@@ -100,10 +100,12 @@ def test_an_index_filled_and_probed_by_a_crew_is_the_one_filled_alone(
 def test_a_shared_sort_is_a_sort(threads: int, keys: np.ndarray) -> None:
     crew = Crew(threads)
     crew.wake()
-    expected, order = sort_shared(keys, crew)
-    assert np.array_equal(expected, np.sort(keys))
-    assert np.array_equal(order, np.argsort(keys, kind="stable"))
-    assert np.array_equal(sort_order(keys)[1], order)
+    for given in (keys, keys.astype(np.int32)):
+        for narrow in (False, True):
+            found, order = sort_shared(given, crew, narrow=narrow)
+            assert np.array_equal(found, np.sort(given))
+            assert np.array_equal(order, np.argsort(given, kind="stable"))
+            assert np.array_equal(sort_order(given)[1], order)
 
 
 def test_chores_aside_are_done_once_and_in_order() -> None:

@@ -31,6 +31,8 @@ SURVIVORS = (
 )  # surviving pairs of one segment kept in memory (8 bytes each) before they are only counted
 
 NONE = np.empty(0, dtype=np.int64)
+COUNTED = np.arange((1 << 16) + 1, dtype=np.int32)  # written once: most lists of pairs are no longer
+COUNTED.flags.writeable = False
 
 
 class Chunk(NamedTuple):
@@ -272,7 +274,7 @@ def survivors(
 
 def listed(rows: Int32s, ids: Int32s) -> Ranges:
     """Pairs spelled out, as ranges of one."""
-    ends = np.arange(len(rows) + 1, dtype=np.int32)
+    ends = COUNTED[: len(rows) + 1] if len(rows) < len(COUNTED) else np.arange(len(rows) + 1, dtype=np.int32)
     return Ranges(rows, ends[:-1], ends[1:], ids, len(rows))
 
 

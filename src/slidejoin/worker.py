@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,10 @@ Task = Callable[[], list[Segment]]
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
 BUSY = 0.25  # candidates per row from which compacting pays: it costs as much as checking so many
+
+
+def nothing() -> None:
+    """What is to be done where there is nothing to do."""
 
 
 @dataclass
@@ -168,6 +172,11 @@ class Worker:
 
     def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
         """Insert rows that were stored into the indexes of their subwindow."""
+        own = placed.ready.own
+        self.seen[placed.arrivals.side].stored(placed.arrivals.rows, own[0].keys if own else None)
+        self._index(placed, crew)
+
+    def _index(self, placed: Placed, crew: Crew = ALONE) -> None:
         own, (subwindow, first) = placed.ready.own, placed.home
         if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
             return
@@ -178,7 +187,7 @@ class Worker:
         """Store rows and fill their indexes, without probing: they come from a log, or others probe."""
         plans = (self.access[0], self.access[1])
         ready = Ready(arrivals, plans, self._own(arrivals), self._ends(arrivals), ())
-        self.fill(Placed(ready, self.store(arrivals)))
+        self._index(Placed(ready, self.store(arrivals)))
 
     def probe(self, arrivals: Arrivals) -> list[Segment]:
         """The pairs with the other side's window of rows that are stored elsewhere."""
@@ -202,34 +211,45 @@ class Worker:
 
     # -- probing ---------------------------------------------------------------------------------------
 
-    def join(self, group: Sequence[Arrivals], step: Step) -> None:
-        """Store and probe rows that arrive together; results and marks go to ``step``."""
+    def join(self, group: Sequence[Arrivals], step: Step, leaving: Callable[[], None] = nothing) -> None:
+        """Store and probe rows that arrive together; results and marks go to ``step``.
+
+        ``leaving`` lets rows leave when these have come, of their own side if they come alone.
+        """
         homes: list[Home] = []
         with self.crew.meanwhile(lambda: homes.extend(map(self.store, group))):
             ready = [self.prepare(arrivals, self.crew) for arrivals in group]
         placed = self._placed(ready, homes)
+        # Rows that leave unmatched are those that nothing was found for, this time included.
+        apart = len(placed) == 1 and group[0].side not in PADDED[self.how]
         if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
             tasks = self.probing(placed[0])
             if self.crew.threads == 1 or len(tasks) < 2:
-                with self.crew.meanwhile(partial(self.fill, placed[0], self.crew)):
+                with self.crew.meanwhile(partial(self._keep, placed[0], leaving if apart else nothing)):
                     found = [self._gathered(tasks)]
             else:
                 tasks.insert(0, partial(self._fill_meanwhile, placed[0]))
                 found = [self._gathered(tasks)]
+                apart = False
         else:
             for one in placed:
                 self.fill(one, self.crew)
             found = [self._gathered(self.probing(one)) for one in placed]
         self.conclude(placed, found, step)
+        if not apart:
+            leaving()
+
+    def _keep(self, placed: Placed, leaving: Callable[[], None]) -> None:
+        """What rows that come alone do to their own side."""
+        self.fill(placed, self.crew)
+        leaving()
 
     def conclude(self, placed: Sequence[Placed], found: Sequence[list[Segment]], step: Step) -> None:
         """Count and mark what was found for rows that arrived together, and emit it as the kind of join asks."""
         for segments, one in zip(found, placed, strict=True):
-            side, own = one.arrivals.side, one.ready.own
-            self.seen[side].stored(one.arrivals.rows, own[0].keys if own else None)
             pairs = sum(segment.pairs for segment in segments)
-            self.seen[1 - side].probed(one.arrivals.rows, pairs)
+            self.seen[1 - one.arrivals.side].probed(one.arrivals.rows, pairs)
             step.matches += pairs
         together = [segment for segments in found for segment in segments]
         if self.how in PAIRED or self.order == "none":
@@ -589,13 +609,13 @@ def one_sided(filters: tuple[object, object], side: int, batch: pa.RecordBatch) 
     return mask
 
 
-def entries(access: Access, batch: pa.RecordBatch) -> tuple[NDArray[np.int64], Int32s | None]:
+def entries(access: Access, batch: pa.RecordBatch) -> tuple[NDArray[Any], Int32s | None]:
     """Keys and ids of the rows that an index holds: filter passed, key not NULL. No ids: it holds all rows."""
     mask = one_sided(access.branch.filters, access.stored, batch)
     if access.path is None:
         keys = np.zeros(batch.num_rows, dtype=np.int64)
     else:
-        keys, valid = access.path.keys(batch)
+        keys, valid = access.path.keys(batch, narrow=access.index.narrow)
         if valid is not None:
             mask = valid if mask is None else mask & valid
     return (keys, None) if mask is None else (keys[mask], np.flatnonzero(mask).astype(np.int32))

@@ -154,6 +154,21 @@ def test_keys_that_fit_32_bits_take_32_bits() -> None:
     assert probe(index, [edge], [edge + 1]) == [(0, i) for i in [*range(2, 120, 3), *range(120, 160)]]
 
 
+def test_keys_of_32_bits_are_taken_as_they_are() -> None:
+    index = REGISTRY["bi_sort"]()
+    ends = np.iinfo(np.int32)
+    for rows, keys in ((3, [5, -9, 5]), (400, [ends.max - 1, 0, ends.min + 1, -4])):
+        index.insert(index.arrange_entries(np.resize(np.array(keys, dtype=np.int32), rows), None))
+        assert all(run.keys.dtype == np.int32 for run in index._runs.runs)  # type: ignore[attr-defined]
+        index = REGISTRY["bi_sort"]()
+    keys = np.resize(np.array([ends.max, 3, ends.min], dtype=np.int32), 300)
+    index.insert(index.arrange_entries(keys, None))
+    index.check()
+    assert index._runs.runs[0].keys.dtype == np.int64  # type: ignore[attr-defined]
+    assert len(probe(index, [ends.max, ends.min - 5], [ends.max + 9, ends.min])) == 200
+    assert probe(index, [ends.max + 1, ends.min - 5], [ends.max + 9, ends.min - 1]) == []
+
+
 def test_runs_stay_few() -> None:
     index = REGISTRY["bi_sort"]()
     rng = np.random.default_rng(3)

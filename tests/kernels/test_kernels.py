@@ -111,7 +111,8 @@ def test_find_in_runs(asked: int) -> None:
     scratch = i32(3 * asked)
     out, starts, ends = (i32(4 * asked) for _ in range(3))
     counts = np.empty(8, dtype=np.int64)
-    total = find_in_runs(np.array(places), lows, highs, rows, scratch, out, starts, ends, counts)
+    none = np.empty(0, dtype=np.int64)
+    total = find_in_runs(np.array(places), none, 0, 0, lows, highs, rows, scratch, out, starts, ends, counts)
     at = 0
     for number, keys in enumerate(runs):
         first = np.searchsorted(keys, lows)
@@ -176,6 +177,15 @@ def test_sort_order_of_random_words() -> None:
         ordered, order = sort_order(array)
         assert np.array_equal(ordered, np.sort(array))
         assert np.array_equal(array[order], ordered)
+        narrowed, same = sort_order(array, narrow=True)
+        assert narrowed.dtype == (np.int32 if abs(array).max() < 2**31 - 1 else np.int64)
+        assert np.array_equal(narrowed, ordered)
+        assert np.array_equal(same, order)
+        narrow = array.astype(np.int32)
+        ordered, order = sort_order(narrow)
+        assert ordered.dtype == np.int32
+        assert np.array_equal(ordered, np.sort(narrow))
+        assert np.array_equal(narrow[order], ordered)
 
 
 def test_finish_sort_gives_up() -> None:

@@ -178,9 +178,9 @@ class AccessPath:
             return "band"
         return "inequality" if lower or upper else "unequal"
 
-    def keys(self, batch: pa.RecordBatch) -> Keys:
-        """Ordinals of the key of every row of a stored-side batch."""
-        return self.trees[0].key.encode(batch)
+    def keys(self, batch: pa.RecordBatch, *, narrow: bool = False) -> Keys:
+        """Ordinals of the key of every row of a stored-side batch; ``narrow``: of 32 bits, if the column has no more."""
+        return self.trees[0].key.encode(batch, narrow=narrow)
 
     def slots(self, probe: Probe) -> Slots:
         """Where the partners of every probing row lie: in any of these; ends may be the same for all rows."""
@@ -268,7 +268,8 @@ class EqualityPath(AccessPath):
         self.key_text = "(" + ", ".join(tree.key.expression.text for tree in trees) + ")"
         self.bounds_text = " AND ".join(tree.expression.text for tree in trees)
 
-    def keys(self, batch: pa.RecordBatch) -> Keys:
+    def keys(self, batch: pa.RecordBatch, *, narrow: bool = False) -> Keys:
+        del narrow  # hashes have 64 bits
         first = self.trees[0].key.encode(batch)
         values, valid = ordinals.mix(first.values), first.valid
         for tree in self.trees[1:]:
@@ -308,7 +309,8 @@ class JointPath(AccessPath):
         self.key_text = f"({self.key_text})" if len(paths) > 1 else self.key_text
         self.bounds_text = " AND ".join(path.bounds_text for path in paths)
 
-    def keys(self, batch: pa.RecordBatch) -> Keys:
+    def keys(self, batch: pa.RecordBatch, *, narrow: bool = False) -> Keys:
+        del narrow  # several keys are of one width
         several = [path.keys(batch) for path in self.paths]
         valid: np.ndarray | None = None
         for one in several:

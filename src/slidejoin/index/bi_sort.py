@@ -19,11 +19,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.by_key import ByKey
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges
+from slidejoin.index.by_key import ByKey, sort_shared
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges, in_order
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.chores import Chores, add_up, write_collect, write_find, write_sample
-from slidejoin.kernels.order import add_both
 from slidejoin.kernels.search import BLOCK, find_in_runs
 from slidejoin.pools import ALONE, Crew
 
@@ -64,33 +63,20 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     asked, runs = len(probes), len(places) // 5
     scratch = room_for_found(max(3, runs) * asked)
     pieces = crew.pieces(asked)
-    # Bounds around centres are made where the thread has just been; by several, each makes its own in its cache.
+    # Bounds around centres are made where they are used; by several threads, each makes its own in its cache.
+    centres = NONE if probes.centres is None else probes.centres
     bounds = probes.ends if probes.centres is None else room_for_bounds(asked)
+    asking = (places, centres, probes.below, probes.above, *bounds, probes.rows)
     if pieces == 1:
-        if probes.centres is not None:
-            add_both(probes.centres, probes.below, probes.above, *bounds)
         counts = np.empty(2 * runs, dtype=np.int64)
-        total = find_in_runs(places, *bounds, probes.rows, *scratch, counts)
+        total = find_in_runs(*asking, *scratch, counts)
         return counts.tolist(), scratch[1:, :total].copy()
     counts, targets = np.empty(2 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
     totals = np.empty(2 * runs, dtype=np.int64)
     own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
-    write_find(
-        finds,
-        places,
-        NONE if probes.centres is None else probes.centres,
-        probes.below,
-        probes.above,
-        *bounds,
-        probes.rows,
-        own,
-        rows,
-        starts,
-        ends,
-        counts,
-    )
+    write_find(finds, *asking, own, rows, starts, ends, counts)
     crew.share(finding)
     out = np.empty((3, add_up(counts, targets, totals)), dtype=np.int32)
     write_collect(collecting.room(pieces), finds, counts, targets, rows, starts, ends, *out)
@@ -126,10 +112,16 @@ class BiSort(ByKey):
     by_arrival: ClassVar[bool] = False
     several: ClassVar[bool] = False
     shares: ClassVar[bool] = True
+    narrow: ClassVar[bool] = True
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(self) -> None:
         self._runs = Runs(SampledRun.build)
+
+    @staticmethod
+    def arrange_entries(keys: Keys, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        ascending, order = sort_shared(keys, crew, narrow=True)
+        return Entries(ascending, in_order(ids, order))
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         self._runs.insert(entries.narrowed(), crew)

@@ -10,19 +10,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Probes, in_order
-from slidejoin.kernels.chores import Chores, write_sort
-from slidejoin.kernels.order import COUNTERS, ascends, gather_ascending, sort_order
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, in_order
+from slidejoin.kernels.chores import Chores, write_merge, write_sort
+from slidejoin.kernels.order import (
+    COUNTERS,
+    ascends,
+    extremes,
+    gather_ascending,
+    passes,
+    sort_order,
+    width_for,
+)
 from slidejoin.pools import ALONE, SHARE, Crew
 
 
 class ByKey:
     by_key: ClassVar[bool] = True
+    narrow: ClassVar[bool] = False
 
     @staticmethod
     def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
-        keys, order = sort_shared(keys, crew)
-        return Entries(keys, in_order(ids, order))
+        ascending, order = sort_shared(keys, crew)
+        return Entries(ascending, in_order(ids, order))
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
@@ -35,14 +44,35 @@ class ByKey:
         return Probes(in_order(rows, order), lows, highs[order])
 
 
-def sort_shared(keys: Int64s, crew: Crew) -> tuple[Int64s, Int32s]:
-    """``sort_order``, each thread a range of keys: those that it is going to probe with as well."""
-    pieces = min(crew.threads, len(keys) // SHARE)
-    if pieces < 2 or ascends(keys):
-        return sort_order(keys)
-    rows, order = np.empty_like(keys), np.empty(len(keys), dtype=np.int32)
-    spare, counters = np.empty(2 * len(keys), dtype=np.int64), np.empty(pieces * COUNTERS, dtype=np.int32)
-    chores = Chores()
-    write_sort(chores.room(pieces), keys, rows, order, spare, counters)
-    crew.share(chores)
-    return rows, order
+def sort_shared(values: Keys, crew: Crew, *, narrow: bool = False) -> tuple[Keys, Int32s]:
+    """``sort_order``, each thread a piece of the batch; then they merge what they have, each an equal stretch."""
+    pieces = 1
+    while 2 * pieces * SHARE <= len(values) and 2 * pieces <= crew.threads:
+        pieces *= 2
+    if pieces == 1 or ascends(values):
+        return sort_order(values, narrow=narrow)
+    least, most = extremes(values)
+    rows, width = len(values), width_for(values, least, most, narrow=narrow)
+    sorting, ends = Chores(), [rows * piece // pieces for piece in range(pieces + 1)]
+    keys: Keys = np.empty(rows, dtype=width)
+    order = np.empty(rows, dtype=np.int32)
+    _, *spare = passes(rows)
+    counters = np.empty(pieces * COUNTERS, dtype=np.int32)
+    write_sort(sorting.room(pieces), values, least, most, counters, *spare, keys, order)
+    crew.share(sorting)
+    while len(ends) > 2:
+        merging, stretches = Chores(), 2 * pieces // (len(ends) - 1)
+        merged, merged_order = np.empty_like(keys), np.empty_like(order)
+        for begin, middle, end in zip(ends[:-2:2], ends[1::2], ends[2::2], strict=True):
+            write_merge(
+                merging.room(stretches),
+                keys[begin:middle],
+                order[begin:middle],
+                keys[middle:end],
+                order[middle:end],
+                merged[begin:end],
+                merged_order[begin:end],
+            )
+        crew.share(merging)
+        keys, order, ends = merged, merged_order, ends[::2]
+    return keys, order

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slidejoin.kernels.bits import fits_32
 from slidejoin.kernels.chores import Chores, write_count, write_drop, write_merge
 from slidejoin.pools import ALONE, Crew
 
@@ -17,7 +18,6 @@ Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Keys = NDArray[Any]  # int64, or int32
 
-INT32 = np.iinfo(np.int32)
 LINE = 64  # bytes of a cache line
 
 
@@ -65,14 +65,10 @@ class Entries(NamedTuple):
         return rest
 
     def narrowed(self) -> Entries:
-        """The same, sorted by key, with keys of 32 bits if all of them fit.
-
-        The least and the greatest number of 32 bits stand for bounds beyond them, so they are no keys.
-        """
+        """The same, sorted by key, with keys of 32 bits if all of them fit, and of 64 if not."""
         keys = self.keys
-        if keys.dtype == np.int32 or len(keys) == 0 or keys[0] <= INT32.min or keys[-1] >= INT32.max:
-            return self
-        return Entries(keys.astype(np.int32), self.ids)
+        narrow = len(keys) > 0 and fits_32(keys[0], keys[-1])
+        return Entries(keys.astype(np.int32 if narrow else np.int64, copy=False), self.ids)
 
     def merged(self, later: Entries, crew: Crew) -> Entries:
         """These and younger ones as one, both sorted by key; equal keys keep their order. O(rows).

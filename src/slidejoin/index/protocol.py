@@ -45,13 +45,13 @@ class Probes:
 
     def __init__(self, rows: Int32s, lows: Int64s, highs: Int64s) -> None:
         self.rows = rows
-        self.centres: Int64s | None = None
+        self.centres: Keys | None = None
         self.below, self.above = 0, 0
         self._ends: tuple[Int64s, Int64s] | None = (lows, highs)
         self._scratch: Int32s | None = None
 
     @staticmethod
-    def around(rows: Int32s, centres: Int64s, below: int, above: int) -> Probes:
+    def around(rows: Int32s, centres: Keys, below: int, above: int) -> Probes:
         """Probes from ``centre + below`` to ``centre + above``; neither may overflow."""
         probes = Probes(rows, centres, centres)
         probes.centres, probes.below, probes.above, probes._ends = centres, below, above, None
@@ -62,7 +62,7 @@ class Probes:
         """The lower and the upper bounds."""
         if self._ends is None:
             assert self.centres is not None
-            self._ends = np.empty_like(self.centres), np.empty_like(self.centres)
+            self._ends = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int64)
             add_both(self.centres, self.below, self.above, *self._ends)
         return self._ends
 
@@ -125,6 +125,7 @@ class Index(Protocol):
     ``by_arrival``: its answers list ids in arrival order, so that a window cuts a range out of a range.
     ``several``: it holds several keys a row, one or more.
     ``by_key``: entries and probes are arranged by key, ascending, whatever else the index is.
+    ``narrow``: it takes keys of 32 bits as well.
     ``shares``: a crew given to ``probe_all`` shares its work; otherwise threads are given a part of the probes each.
     """
 
@@ -133,10 +134,11 @@ class Index(Protocol):
     several: ClassVar[bool]
     by_key: ClassVar[bool]
     shares: ClassVar[bool]
+    narrow: ClassVar[bool]
     kinds: ClassVar[frozenset[str]]
 
     @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+    def arrange_entries(keys: Keys, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         """Order a batch for ``insert``; done once, whichever subwindow it goes to. ``ids`` None: 0, 1, 2, ..."""
 
     @staticmethod
@@ -182,6 +184,7 @@ class InTurn:
 
     by_key: ClassVar[bool] = False
     shares: ClassVar[bool] = False
+    narrow: ClassVar[bool] = False
 
     @staticmethod
     def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:

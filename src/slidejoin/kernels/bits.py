@@ -77,3 +77,11 @@ LEAST, GREATEST = np.int64(-(1 << 31)), np.int64((1 << 31) - 1)  # of 32 bits
 def cut_to_32(value):  # type: ignore[no-untyped-def]
     """The number of 32 bits that is nearest to an int64, as an int64."""
     return min(max(value, LEAST), GREATEST)
+
+
+def fits_32(least: int, most: int) -> bool:
+    """Whether keys between them can be held in 32 bits.
+
+    The least and the greatest number of so many bits stand for bounds beyond them, so they are no keys.
+    """
+    return bool(least > LEAST and most < GREATEST)

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, part, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U64, inlined, kernel, part, types
 from slidejoin.kernels.atomics import add, look, now, pause, put, swap
 from slidejoin.kernels.calls import address_of, call
 from slidejoin.kernels.expand import expand_numbers, expand_visible, pairs_of
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first
-from slidejoin.kernels.order import COUNTERS, add_both, count_below, pick, radix_sort
+from slidejoin.kernels.order import COUNTERS, radix_sort
 from slidejoin.kernels.search import BLOCK, find_in_runs
 
 WORDS = 16  # of a chore
@@ -45,8 +45,6 @@ MANY = (1 << HALF) - 1
 STRETCH = 1 << 14  # rows that are merged aside before looking for something more urgent: 30 microseconds
 SLICE = 1_200_000  # nanoseconds: less than a thread without a core waits for one, more than a chore takes
 LOOKS = 1_000_000  # for work, at most, before a helper sleeps: some ten milliseconds
-LOWEST, HIGHEST = np.int64(-(1 << 63)), np.int64((1 << 63) - 1)
-SAMPLED = 32  # values of a batch for each thread to choose its range by
 ANY = 1 << 40  # the length of an array that is not asked for its length
 
 
@@ -69,27 +67,29 @@ def write(chores, number, words):  # type: ignore[no-untyped-def]
 @kernel(
     types.void(
         OUT_I64, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
-    )
+    ),
+    types.void(
+        OUT_I64, I64, I32, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+    ),
 )  # fmt: skip
 def write_find(  # type: ignore[no-untyped-def]
     chores, runs, centres, below, above, lows, highs, rows, scratch, out_rows, out_starts, out_ends, counts
 ):
     """Probe the runs with the batch cut into as many pieces as there are chores: ``find_in_runs`` for each.
 
-    Bounds are given or, if there are ``centres``, made of them. Each piece has its part of the outputs, and two
-    counts a run.
+    Each piece has its part of the outputs, and two counts a run.
     """
     pieces = len(chores) // WORDS
     held = len(runs) // 5
     for piece in range(pieces):
-        begin, end = len(lows) * piece // pieces, len(lows) * (piece + 1) // pieces
+        begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
         at = 4 * held * begin
         write(
             chores, piece,
             (FIND, address(runs), held, address(lows) + 8 * begin, address(highs) + 8 * begin,
              address(rows) + 4 * begin, end - begin, address(scratch) + 12 * begin, address(out_rows) + at,
              address(out_starts) + at, address(out_ends) + at, address(counts) + 16 * held * piece,
-             address(centres) + 8 * begin if len(centres) else 0, below, above),
+             address(centres) + centres.itemsize * begin if len(centres) else 0, below, above, centres.itemsize),
         )  # fmt: skip
 
 
@@ -98,12 +98,19 @@ def find(c):  # type: ignore[no-untyped-def]
     runs, asked = c[2], c[6]
     room = runs * asked
     lows, highs = int64s_at(c[3], asked), int64s_at(c[4], asked)
-    if c[12]:
-        add_both(int64s_at(c[12], asked), c[13], c[14], lows, highs)
-    find_in_runs(
-        int64s_at(c[1], 5 * runs), lows, highs, int32s_at(c[5], asked), int32s_at(c[7], 3 * asked),
-        int32s_at(c[8], room), int32s_at(c[9], room), int32s_at(c[10], room), int64s_at(c[11], 2 * runs),
-    )  # fmt: skip
+    places, rows, scratch = int64s_at(c[1], 5 * runs), int32s_at(c[5], asked), int32s_at(c[7], 3 * asked)
+    out_rows, out_starts, out_ends = int32s_at(c[8], room), int32s_at(c[9], room), int32s_at(c[10], room)
+    counts, centres = int64s_at(c[11], 2 * runs), asked if c[12] else 0
+    if c[15] == 4:
+        find_in_runs(
+            places, int32s_at(c[12], centres), c[13], c[14], lows, highs, rows, scratch,
+            out_rows, out_starts, out_ends, counts,
+        )  # fmt: skip
+    else:
+        find_in_runs(
+            places, int64s_at(c[12], centres), c[13], c[14], lows, highs, rows, scratch,
+            out_rows, out_starts, out_ends, counts,
+        )  # fmt: skip
 
 
 @kernel(types.int64(I64, OUT_I64, OUT_I64))
@@ -222,46 +229,41 @@ def expand(c):  # type: ignore[no-untyped-def]
 # -- sorting ---------------------------------------------------------------------------------------------------
 
 
-@kernel(types.void(OUT_I64, I64, OUT_I64, OUT_I32, OUT_I64, OUT_I32))
-def write_sort(chores, values, keys, order, spare, counters):  # type: ignore[no-untyped-def]
-    """Sort a batch, each chore a range of values: what it writes is then where it belongs.
-
-    Where the ranges begin is chosen from a sample. ``spare`` has room for the batch twice, ``counters`` for each chore.
-    """
+@kernel(
+    types.void(OUT_I64, I64, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I64, OUT_I32),
+    types.void(OUT_I64, I64, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32, OUT_I32),
+    types.void(OUT_I64, I32, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32, OUT_I32),
+)  # fmt: skip
+def write_sort(chores, values, least, most, counters, words, moved, moved_order, keys, order):  # type: ignore[no-untyped-def]
+    """``radix_sort`` for as many pieces of a batch as there are chores, each with counters of its own."""
     pieces = len(chores) // WORDS
-    sampled = values[:: max(1, len(values) // (SAMPLED * pieces))].copy()
-    sampled.sort()
-    begin, least = 0, LOWEST
     for piece in range(pieces):
-        most, end, following = HIGHEST, len(values), HIGHEST
-        if piece + 1 < pieces:
-            following = sampled[len(sampled) * (piece + 1) // pieces]
-            end = count_below(values, following)
-            most = following - 1 if end else following
+        begin, end = len(values) * piece // pieces, len(values) * (piece + 1) // pieces
         write(
             chores, piece,
-            (SORT, address(values), len(values), least, most, end - begin, address(keys) + 8 * begin,
-             address(order) + 4 * begin, address(spare) + 16 * begin, address(counters) + 4 * COUNTERS * piece),
+            (SORT, begin, end - begin, address(values) + values.itemsize * begin, least, most,
+             address(counters) + 4 * COUNTERS * piece, address(words) + 8 * begin, address(moved) + 8 * begin,
+             address(moved_order) + 4 * begin, address(keys) + keys.itemsize * begin, address(order) + 4 * begin,
+             values.itemsize, keys.itemsize),
         )  # fmt: skip
-        begin, least = end, following
 
 
 @part
 def sort(c):  # type: ignore[no-untyped-def]
-    rows = c[5]
-    keys, order, counters = int64s_at(c[6], rows), int32s_at(c[7], rows), int32s_at(c[9], COUNTERS)
-    if rows < 2:
-        pick(int64s_at(c[1], c[2]), c[3], c[4], keys, order)
-        return
-    picked, spare = int64s_at(c[8], rows), int64s_at(c[8] + 8 * rows, rows)
-    positions = np.empty(rows, dtype=np.int32)
-    pick(int64s_at(c[1], c[2]), c[3], c[4], picked, positions)
-    spare_order = np.empty(rows, dtype=np.int32)
-    if radix_sort(picked, counters, keys, order, spare, spare_order):
-        keys[:] = spare
-        order[:] = spare_order
+    first, rows = c[1], c[2]
+    words, moved = int64s_at(c[7], rows).view(np.uint64), int64s_at(c[8], rows).view(np.uint64)
+    counters, moved_order, order = int32s_at(c[6], COUNTERS), int32s_at(c[9], rows), int32s_at(c[11], rows)
+    if c[12] == 4:
+        values, keys = int32s_at(c[3], rows), int32s_at(c[10], rows)
+        radix_sort(values, c[4], c[5], counters, words, moved, moved_order, keys, order)
+    elif c[13] == 4:
+        wide_values, keys = int64s_at(c[3], rows), int32s_at(c[10], rows)
+        radix_sort(wide_values, c[4], c[5], counters, words, moved, moved_order, keys, order)
+    else:
+        wide_values, wide_keys = int64s_at(c[3], rows), int64s_at(c[10], rows)
+        radix_sort(wide_values, c[4], c[5], counters, words, moved, moved_order, wide_keys, order)
     for i in range(rows):
-        order[i] = positions[np.uint64(order[i])]
+        order[i] += first
 
 
 # -- runs ------------------------------------------------------------------------------------------------------

@@ -10,16 +10,20 @@ of the time of NumPy's vectorised sort of such words, and keep equal keys in ord
 from __future__ import annotations
 
 from threading import local
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, OUT_U8, OUT_U64, U64, inlined, kernel, types
+from slidejoin.kernels.bits import fits_32
 
 FEW = 256  # rows up to which one argsort costs less than clearing the counters
 DIGIT = 11  # bits a pass at most: the counters of one digit fit the first-level cache
-KEPT = 1 << 16  # rows whose memory a thread keeps for the next time: 12 bytes each
+KEPT = 1 << 16  # rows whose memory a thread keeps for the next time: 20 bytes each
 PATIENCE = 4  # moves per row before nearly sorted is considered not sorted at all
+
+Keys = NDArray[Any]  # int64, or int32
 
 U = np.uint64
 DIGIT_BITS, BUCKETS = U(DIGIT), 1 << DIGIT
@@ -31,7 +35,7 @@ MASK = U(BUCKETS - 1)
 SIGN = U(1 << 63)  # flipped, the signed order is the unsigned one; nothing overflows
 
 
-@kernel(types.boolean(OUT_I64, OUT_I32, types.int64))
+@kernel(types.boolean(OUT_I64, OUT_I32, types.int64), types.boolean(OUT_I32, OUT_I32, types.int64))
 def finish_sort(keys, order, patience):  # type: ignore[no-untyped-def]
     """Insertion sort of a nearly sorted batch; False if it would take more than ``patience`` moves."""
     moves = 0
@@ -53,7 +57,7 @@ def finish_sort(keys, order, patience):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(types.boolean(I64))
+@kernel(types.boolean(I64), types.boolean(I32))
 def ascends(values):  # type: ignore[no-untyped-def]
     """Whether the values never decrease."""
     for i in range(1, len(values)):  # noqa: SIM110 - Numba compiles no generators here
@@ -62,7 +66,20 @@ def ascends(values):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(types.void(I64, types.int64, types.int64, OUT_I64, OUT_I64))
+@kernel(types.UniTuple(types.int64, 2)(I64), types.UniTuple(types.int64, 2)(I32))
+def extremes(values):  # type: ignore[no-untyped-def]
+    """The least and the greatest of at least one value."""
+    least = most = values[0]
+    for i in range(len(values)):
+        least = min(least, values[i])
+        most = max(most, values[i])
+    return np.int64(least), np.int64(most)
+
+
+@kernel(
+    types.void(I64, types.int64, types.int64, OUT_I64, OUT_I64),
+    types.void(I32, types.int64, types.int64, OUT_I64, OUT_I64),
+)
 def add_both(values, below, above, lows, highs):  # type: ignore[no-untyped-def]
     """Intervals around values; nothing may overflow."""
     for i in range(len(values)):
@@ -86,17 +103,13 @@ def gather_ascending(lows, highs, order, out_lows, out_highs):  # type: ignore[n
 
 
 @kernel(types.boolean(U64, I32, types.uint64, types.uint64, OUT_I32, OUT_U64, OUT_I32))
-def sort_by_digit(keys, order, base, shift, counts, out_keys, out_order):  # type: ignore[no-untyped-def]
-    """One pass: by one digit of ``key - base``, keeping the order of equal ones; False if all are equal.
-
-    An empty ``order`` stands for the order as it is.
-    """
-    n = len(keys)
-    counted = len(order) == 0
+def sort_by_digit(words, order, base, shift, counts, out_words, out_order):  # type: ignore[no-untyped-def]
+    """One pass: by one digit of ``word - base``, keeping the order of equal ones; False if all are equal."""
+    n = len(words)
     counts[:] = 0
     for i in range(n):
-        counts[(((keys[i] ^ SIGN) - base) >> shift) & MASK] += 1
-    if counts[(((keys[0] ^ SIGN) - base) >> shift) & MASK] == n:
+        counts[((words[i] - base) >> shift) & MASK] += 1
+    if counts[((words[0] - base) >> shift) & MASK] == n:
         return False
     before = np.int32(0)
     for digit in range(BUCKETS):
@@ -104,12 +117,12 @@ def sort_by_digit(keys, order, base, shift, counts, out_keys, out_order):  # typ
         counts[digit] = before
         before += here
     for i in range(n):
-        key = keys[i]
-        digit = (((key ^ SIGN) - base) >> shift) & MASK
+        word = words[i]
+        digit = ((word - base) >> shift) & MASK
         at = counts[digit]
         counts[digit] = at + 1
-        out_keys[U(at)] = key
-        out_order[U(at)] = i if counted else order[i]
+        out_words[U(at)] = word
+        out_order[U(at)] = order[i]
     return True
 
 
@@ -122,14 +135,23 @@ def width(value):  # type: ignore[no-untyped-def]
     return bits
 
 
-@kernel(types.boolean(I64, types.uint64, types.uint64, OUT_I32, OUT_I64, OUT_I32, OUT_I64))
-def sort_packed(values, base, bits, counts, keys, order, spare):  # type: ignore[no-untyped-def]
+@inlined
+def unsigned(value):  # type: ignore[no-untyped-def]
+    """A number whose unsigned order is the signed one of the value."""
+    return U(np.int64(value)) ^ SIGN
+
+
+@kernel(
+    types.boolean(I64, types.uint64, types.uint64, OUT_I32, OUT_U64, OUT_U64, OUT_I64, OUT_I32),
+    types.boolean(I64, types.uint64, types.uint64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32),
+    types.boolean(I32, types.uint64, types.uint64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32),
+)
+def sort_packed(values, base, bits, counts, words, moved, keys, order):  # type: ignore[no-untyped-def]
     """Sort by the first of ``bits``, as many as two digits have, then by insertion; False if the keys crowd together.
 
     Key and position move as one word, the key without its last bits if they do not fit in.
     """
-    given, words, moved = values.view(np.uint64), keys.view(np.uint64), spare.view(np.uint64)
-    n = len(given)
+    n = len(values)
     room = width(U(n - 1))
     digit_bits = min((room + BEYOND + U(1)) >> U(1), DIGIT_BITS)
     buckets = U(1) << digit_bits
@@ -138,7 +160,7 @@ def sort_packed(values, base, bits, counts, keys, order, spare):  # type: ignore
     low = max(bits, cut + digit_bits + digit_bits) - digit_bits - digit_bits
     counts[: buckets + buckets] = 0
     for i in range(n):
-        digits = ((given[i] ^ SIGN) - base) >> low
+        digits = (unsigned(values[i]) - base) >> low
         counts[digits & mask] += 1
         counts[buckets + ((digits >> digit_bits) & mask)] += 1
     before, before_second = np.int32(0), np.int32(0)
@@ -149,7 +171,7 @@ def sort_packed(values, base, bits, counts, keys, order, spare):  # type: ignore
         before += here
         before_second += second
     for i in range(n):
-        key = (given[i] ^ SIGN) - base
+        key = unsigned(values[i]) - base
         digit = (key >> low) & mask
         at = counts[digit]
         counts[digit] = at + 1
@@ -182,50 +204,45 @@ def sort_packed(values, base, bits, counts, keys, order, spare):  # type: ignore
     for i in range(n):
         word = words[i]
         order[i] = word & mask
-        words[i] = ((word >> room) + base) ^ SIGN
+        keys[i] = np.int64(((word >> room) + base) ^ SIGN)
     return True
 
 
-@kernel(types.int64(I64, OUT_I32, OUT_I64, OUT_I32, OUT_I64, OUT_I32))
-def radix_sort(values, counts, keys, order, spare_keys, spare_order):  # type: ignore[no-untyped-def]
-    """Sort a batch of at least two; 0 if the answer is in ``keys`` and ``order``, 1 if it is in the spare ones."""
-    given, words, spare_words = values.view(np.uint64), keys.view(np.uint64), spare_keys.view(np.uint64)
-    base = most = given[0] ^ SIGN
-    for i in range(len(given)):
-        word = given[i] ^ SIGN
-        base = min(base, word)
-        most = max(most, word)
-    bits = width(most - base)
-    if sort_packed(values, base, bits, counts, keys, order, spare_keys):
-        return 0
+@kernel(
+    types.void(
+        I64, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I64, OUT_I32
+    ),
+    types.void(
+        I64, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32, OUT_I32
+    ),
+    types.void(
+        I32, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32, OUT_I32
+    ),
+)  # fmt: skip
+def radix_sort(values, least, most, counts, words, moved, moved_order, keys, order):  # type: ignore[no-untyped-def]
+    """Sort a batch of at least two, of which the extremes are known; ``keys`` are wide enough for both."""
+    base = unsigned(least)
+    bits = width(unsigned(most) - base)
+    if sort_packed(values, base, bits, counts, words, moved, keys, order):
+        return
     counts = counts[:BUCKETS]
     # Every digit, from the last to the first; the batch wanders between the two pairs of arrays.
     for i in range(len(values)):
-        words[i] = given[i]
+        words[i] = unsigned(values[i])
         order[i] = i
-    place = 0
+    wandered = False
     shift = U(0)
     while shift < bits:
-        if place == 0:
-            place = 1 if sort_by_digit(words, order, base, shift, counts, spare_words, spare_order) else 0
+        if wandered:
+            wandered = not sort_by_digit(moved, moved_order, base, shift, counts, words, order)
         else:
-            place = 0 if sort_by_digit(spare_words, spare_order, base, shift, counts, words, order) else 1
+            wandered = sort_by_digit(words, order, base, shift, counts, moved, moved_order)
         shift += DIGIT_BITS
-    return place
-
-
-@kernel(types.int64(I64, types.int64, types.int64, OUT_I64, OUT_I32))
-def pick(values, least, most, keys, positions):  # type: ignore[no-untyped-def]
-    """The values within bounds and where they are, until the output is full; returns how many there are."""
-    at, room = 0, len(keys)
+    if wandered:
+        words = moved
+        order[:] = moved_order
     for i in range(len(values)):
-        if at == room:
-            break
-        value = values[i]
-        keys[at] = value
-        positions[at] = i
-        at += (value >= least) & (value <= most)
-    return at
+        keys[i] = np.int64(words[i] ^ SIGN)
 
 
 @kernel(types.int64(I64, types.int64, OUT_U8))
@@ -249,8 +266,10 @@ def count_below(values, bound):  # type: ignore[no-untyped-def]
     return count
 
 
-def sort_order(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def sort_order(values: Keys, *, narrow: bool = False) -> tuple[Keys, NDArray[np.int32]]:
     """``(sorted values, int32 positions)`` of a batch; values that tie keep no particular order.
+
+    ``narrow``: the sorted ones may have 32 bits, if all of them fit.
 
     >>> sort_order(np.array([5, 1, 3]))
     (array([1, 3, 5]), array([1, 2, 0], dtype=int32))
@@ -261,29 +280,34 @@ def sort_order(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     if n <= FEW:
         order = values.argsort().astype(np.int32)
         return values[order], order
-    keys, order = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int32)
-    held = _spare(n)
-    if radix_sort(values, held.counts, keys, order, held.keys[:n], held.order[:n]) == 0:
-        return keys, order
-    return held.keys[:n].copy(), held.order[:n].copy()
+    least, most = extremes(values)
+    keys: Keys = np.empty(n, dtype=width_for(values, least, most, narrow=narrow))
+    order = np.empty(n, dtype=np.int32)
+    radix_sort(values, least, most, *passes(n), keys, order)
+    return keys, order
+
+
+def width_for(values: Keys, least: int, most: int, *, narrow: bool) -> type:
+    """Of sorted values: 32 bits if they have so many already, or if that is asked for and enough."""
+    return np.int32 if values.dtype == np.int32 or (narrow and fits_32(least, most)) else np.int64
 
 
 class _Spare(local):
     """The thread's own memory for the passes in between: fresh memory would be cold in the cache."""
 
     def __init__(self) -> None:
-        self.keys, self.order = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        self.words, self.order = np.empty((2, 0), dtype=np.uint64), np.empty(0, dtype=np.int32)
         self.counts = np.empty(COUNTERS, dtype=np.int32)
 
 
 _spares = _Spare()
 
 
-def _spare(rows: int) -> _Spare:
-    if len(_spares.keys) < rows:
-        if rows > KEPT:
-            once = _Spare()
-            once.keys, once.order = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int32)
-            return once
-        _spares.keys, _spares.order = np.empty(KEPT, dtype=np.int64), np.empty(KEPT, dtype=np.int32)
-    return _spares
+def passes(rows: int) -> tuple[Any, Any, Any, Any]:
+    """Memory for sorting so many rows: counters, words twice, and an order."""
+    spare = _spares
+    if len(spare.order) < rows:
+        spare = _Spare() if rows > KEPT else spare
+        room = max(rows, KEPT)
+        spare.words, spare.order = np.empty((2, room), dtype=np.uint64), np.empty(room, dtype=np.int32)
+    return spare.counts, spare.words[0, :rows], spare.words[1, :rows], spare.order[:rows]

@@ -23,6 +23,7 @@ from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
 from slidejoin.kernels.bits import cut_to_32, is_below
 from slidejoin.kernels.expand import pairs_of
 from slidejoin.kernels.memory import int32s_at, int64s_at
+from slidejoin.kernels.order import add_both
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_16, up_to_of_32
 
@@ -319,22 +320,36 @@ def find_ranges(  # type: ignore[no-untyped-def]
     return kept, pairs_of(out_starts, out_ends, 0, kept)
 
 
-@kernel(types.void(I64, OUT_I32))
-def narrow(bounds, out):  # type: ignore[no-untyped-def]
-    """Bounds as wide as narrow keys; one beyond 32 bits is as good as the least or the greatest, which no key is."""
-    for i in range(len(bounds)):
-        out[i] = cut_to_32(bounds[i])
+@kernel(types.void(I64, types.int64, OUT_I32), types.void(I32, types.int64, OUT_I32))
+def narrow(values, shift, out):  # type: ignore[no-untyped-def]
+    """Bounds as wide as narrow keys, so far from values; nothing may overflow.
+
+    One beyond 32 bits is as good as the least or the greatest, which no key is.
+    """
+    for i in range(len(values)):
+        out[i] = cut_to_32(np.int64(values[i]) + shift)
 
 
-@kernel(types.int64(I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64))
-def find_in_runs(runs, lows, highs, rows, scratch, out_rows, out_starts, out_ends, counts):  # type: ignore[no-untyped-def]
+@kernel(
+    types.int64(
+        I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+    ),
+    types.int64(
+        I64, I32, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+    ),
+)  # fmt: skip
+def find_in_runs(  # type: ignore[no-untyped-def]
+    runs, centres, below, above, lows, highs, rows, scratch, out_rows, out_starts, out_ends, counts
+):
     """``find_ranges`` over several runs, one behind the other; returns how many ranges there are in all.
 
-    ``runs`` has five numbers a run: address and length of its keys and of its samples, and the bytes of a key.
-    ``counts`` gets two: ranges and pairs. The outputs have room for every probe in every run, ``scratch`` for three
-    numbers a probe.
+    Bounds are given or, if there are ``centres``, made of them, as wide as the runs' keys. ``runs`` has five numbers a
+    run: address and length of its keys and of its samples, and the bytes of a key. ``counts`` gets two: ranges and pairs.
+    The outputs have room for every probe in every run, ``scratch`` for three numbers a probe.
     """
-    asked = len(lows)
+    asked = len(rows)
+    around = len(centres) > 0
+    widened = not around
     blocks, narrow_lows, narrow_highs = (
         scratch[:asked],
         scratch[asked : 2 * asked],
@@ -346,14 +361,21 @@ def find_in_runs(runs, lows, highs, rows, scratch, out_rows, out_starts, out_end
         run = runs[5 * number : 5 * number + 5]
         if run[4] == 4:
             if not narrowed:
-                narrow(lows, narrow_lows)
-                narrow(highs, narrow_highs)
+                if around:
+                    narrow(centres, below, narrow_lows)
+                    narrow(centres, above, narrow_highs)
+                else:
+                    narrow(lows, 0, narrow_lows)
+                    narrow(highs, 0, narrow_highs)
                 narrowed = True
             kept, pairs = find_ranges(
                 int32s_at(run[0], run[1]), int32s_at(run[2], run[3]),
                 narrow_lows, narrow_highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
             )  # fmt: skip
         else:
+            if not widened:
+                add_both(centres, below, above, lows, highs)
+                widened = True
             kept, pairs = find_ranges(
                 int64s_at(run[0], run[1]), int64s_at(run[2], run[3]),
                 lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],

@@ -22,6 +22,7 @@ class Payload:
         self.schema = schema
         self.rows = 0
         self.nbytes = 0
+        self._row_bytes = sum(row_bytes(kind) for kind in schema.types)
         self._generations: list[list[pa.RecordBatch]] = []
         self._table: pa.Table | None = None
 
@@ -29,10 +30,12 @@ class Payload:
         """Add rows; a slice of something much larger is copied, so that the rest can be freed."""
         if batch.num_rows == 0:
             return
-        held = batch.nbytes
-        if batch.get_total_buffer_size() > 2 * held + 4096:
-            batch = detached(batch)
-            held = batch.nbytes
+        held = buffers = batch.get_total_buffer_size()
+        if buffers > self._row_bytes * batch.num_rows + 4096:
+            held = batch.nbytes  # its own; asked for only then, as it takes longer than everything else here
+            if buffers > 2 * held + 4096:
+                batch = detached(batch)
+                held = batch.nbytes
         self.rows += batch.num_rows  # before anything that an interruption would leave half done
         self.nbytes += held
         self._table = None
@@ -83,6 +86,14 @@ class Payload:
         twin.rows, twin.nbytes, twin._table = self.rows, self.nbytes, self._table
         twin._generations = [list(generation) for generation in self._generations]
         return twin
+
+
+def row_bytes(kind: pa.DataType) -> int:
+    """What a row of a type takes at least."""
+    try:
+        return int(kind.bit_width) // 8
+    except ValueError:  # of no fixed width
+        return 0
 
 
 def take(batch: pa.RecordBatch, ids: NDArray[np.int32], names: Sequence[str]) -> pa.RecordBatch:

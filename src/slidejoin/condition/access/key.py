@@ -43,9 +43,14 @@ class Key:
     def exact(self) -> bool:
         return self.codec in ("int", "uint", "float")
 
-    def encode(self, batch: pa.RecordBatch) -> Keys:
-        """Ordinals of every row of a stored-side batch."""
+    def encode(self, batch: pa.RecordBatch, *, narrow: bool = False) -> Keys:
+        """Ordinals of every row of a stored-side batch; ``narrow``: of 32 bits, if the column has no more."""
         node = self.expression
+        if narrow and isinstance(node, typed.Col) and self.codec == "int":
+            array = batch.column(node.name)
+            plain = integers(array)
+            if plain is not None and np.can_cast(plain.dtype, np.int32):
+                return Keys(plain.astype(np.int32, copy=False), validity(array))
         if self.codec == "uint" and isinstance(node, typed.Col):
             array = batch.column(node.name)
             if array.type == pa.uint64():
