@@ -35,10 +35,6 @@ PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are p
 BUSY = 0.25  # candidates per row from which compacting pays: it costs as much as checking so many
 
 
-def nothing() -> None:
-    """What is to be done where there is nothing to do."""
-
-
 @dataclass
 class Step:
     """What one call has produced so far, and how to take it back."""
@@ -172,11 +168,6 @@ class Worker:
 
     def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
         """Insert rows that were stored into the indexes of their subwindow."""
-        own = placed.ready.own
-        self.seen[placed.arrivals.side].stored(placed.arrivals.rows, own[0].keys if own else None)
-        self._index(placed, crew)
-
-    def _index(self, placed: Placed, crew: Crew = ALONE) -> None:
         own, (subwindow, first) = placed.ready.own, placed.home
         if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
             return
@@ -187,7 +178,7 @@ class Worker:
         """Store rows and fill their indexes, without probing: they come from a log, or others probe."""
         plans = (self.access[0], self.access[1])
         ready = Ready(arrivals, plans, self._own(arrivals), self._ends(arrivals), ())
-        self._index(Placed(ready, self.store(arrivals)))
+        self.fill(Placed(ready, self.store(arrivals)))
 
     def probe(self, arrivals: Arrivals) -> list[Segment]:
         """The pairs with the other side's window of rows that are stored elsewhere."""
@@ -211,45 +202,34 @@ class Worker:
 
     # -- probing ---------------------------------------------------------------------------------------
 
-    def join(self, group: Sequence[Arrivals], step: Step, leaving: Callable[[], None] = nothing) -> None:
-        """Store and probe rows that arrive together; results and marks go to ``step``.
-
-        ``leaving`` lets rows leave when these have come, of their own side if they come alone.
-        """
+    def join(self, group: Sequence[Arrivals], step: Step) -> None:
+        """Store and probe rows that arrive together; results and marks go to ``step``."""
         homes: list[Home] = []
         with self.crew.meanwhile(lambda: homes.extend(map(self.store, group))):
             ready = [self.prepare(arrivals, self.crew) for arrivals in group]
         placed = self._placed(ready, homes)
-        # Rows that leave unmatched are those that nothing was found for, this time included.
-        apart = len(placed) == 1 and group[0].side not in PADDED[self.how]
         if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
             tasks = self.probing(placed[0])
             if self.crew.threads == 1 or len(tasks) < 2:
-                with self.crew.meanwhile(partial(self._keep, placed[0], leaving if apart else nothing)):
+                with self.crew.meanwhile(partial(self.fill, placed[0], self.crew)):
                     found = [self._gathered(tasks)]
             else:
                 tasks.insert(0, partial(self._fill_meanwhile, placed[0]))
                 found = [self._gathered(tasks)]
-                apart = False
         else:
             for one in placed:
                 self.fill(one, self.crew)
             found = [self._gathered(self.probing(one)) for one in placed]
         self.conclude(placed, found, step)
-        if not apart:
-            leaving()
-
-    def _keep(self, placed: Placed, leaving: Callable[[], None]) -> None:
-        """What rows that come alone do to their own side."""
-        self.fill(placed, self.crew)
-        leaving()
 
     def conclude(self, placed: Sequence[Placed], found: Sequence[list[Segment]], step: Step) -> None:
         """Count and mark what was found for rows that arrived together, and emit it as the kind of join asks."""
         for segments, one in zip(found, placed, strict=True):
+            side, own = one.arrivals.side, one.ready.own
+            self.seen[side].stored(one.arrivals.rows, own[0].keys if own else None)
             pairs = sum(segment.pairs for segment in segments)
-            self.seen[1 - one.arrivals.side].probed(one.arrivals.rows, pairs)
+            self.seen[1 - side].probed(one.arrivals.rows, pairs)
             step.matches += pairs
         together = [segment for segments in found for segment in segments]
         if self.how in PAIRED or self.order == "none":

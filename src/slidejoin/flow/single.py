@@ -6,15 +6,14 @@ the window. Matching is the worker's affair; with several threads they share the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import ClassVar
 
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
 from slidejoin.pools import SHARE
 from slidejoin.window.arrivals import Arrivals
-from slidejoin.worker import Step, Worker, nothing
+from slidejoin.worker import Step, Worker
 
 
 class Single:
@@ -30,21 +29,13 @@ class Single:
             self.worker.crew.wake()
         for group in pieces(arrivals, self.piece_rows, together=together):
             admitted = [piece for piece in map(self.worker.admit, group) if piece.rows]
-            leaving = partial(let_leave, self.worker, group, leave, step)
-            if not admitted:
-                leaving()
-            elif len(group) == 1:
-                self.send(admitted, step, leaving)
-            else:
+            if admitted:
                 self.send(admitted, step)
-                leaving()
+            let_leave(self.worker, group, leave, step)
 
-    def send(self, group: Sequence[Arrivals], step: Step, leaving: Callable[[], None] = nothing) -> None:
-        """Give the worker rows that arrive together; a flow that keeps only some of them begins here.
-
-        ``leaving`` lets rows of their side leave; it may be done while they are being probed with.
-        """
-        self.worker.join(group, step, leaving)
+    def send(self, group: Sequence[Arrivals], step: Step) -> None:
+        """Give the worker rows that arrive together; a flow that keeps only some of them begins here."""
+        self.worker.join(group, step)
 
     def describe(self) -> str:
         threads = self.worker.crew.threads

@@ -7,7 +7,7 @@ into the log, and numbers it, by which match marks are found again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from slidejoin.flow import Single
 from slidejoin.window.arrivals import Arrivals, Numbers
-from slidejoin.worker import Step, Worker, nothing
+from slidejoin.worker import Step, Worker
 
 
 class Span(NamedTuple):
@@ -68,11 +68,7 @@ class Share(Single):
         """What the next push brings: which of its rows are at home here (None: all), and their first numbers."""
         self._homes, self._firsts, self.stored = homes, firsts, []
 
-    def send(self, group: Sequence[Arrivals], step: Step, leaving: Callable[[], None] = nothing) -> None:
-        self._send(group, step)
-        leaving()
-
-    def _send(self, group: Sequence[Arrivals], step: Step) -> None:
+    def send(self, group: Sequence[Arrivals], step: Step) -> None:
         worker = self.worker
         if self._sharing and not self._passing:
             for piece in group:
