@@ -193,12 +193,9 @@ class Subwindow:
         low = arrivals.positions.first if positions is None else int(positions.min())
         high = low + count - 1 if positions is None else int(positions.max())
         self.payload.append(arrivals.batch)  # first: whoever undoes this goes by the number of rows
-        late = None if positions is None else self._few_late(positions)
+        late, ordered = (None, True) if positions is None else self._late_of(positions)
         if positions is None or late is None:
-            ordered = positions is None or bool(np.all(positions[1:] >= positions[:-1]))
-            # Where timely rows ascend, a late one must be below one that came before it, or below all of them.
-            fresh = self.since is None or low >= self.since
-            self.timely.append(low, high, ordered=ordered and fresh)
+            self.timely.append(low, high, ordered=ordered)
         else:
             self._shelve(positions, late, first)
         self.low, self.high = (low, high) if first == 0 else (min(self.low, low), max(self.high, high))
@@ -213,15 +210,18 @@ class Subwindow:
                 self.marks[first : first + count] = 0
         return first
 
-    def _few_late(self, positions: Int64s) -> NDArray[np.bool_] | None:
-        """Which of the rows that come are out of order; None if none is, or not few are, with those that have come."""
+    def _late_of(self, positions: Int64s) -> tuple[NDArray[np.bool_] | None, bool]:
+        """Which of the rows that come are out of order, if few are, with those that have come; and whether none is.
+
+        That is below one that came before, or below where this subwindow began: timely rows that ascend are of its time.
+        """
         shelf = self.timely
         if not shelf.ascending:
-            return None
+            return None, False
         reached = [bound for bound in (self.since, None if shelf.empty else shelf.high) if bound is not None]
         late, count = out_of_order(positions, max(reached, default=int(positions[0])))
         few = FEW * (len(self.late_ids) + count) <= max(self.rows, HANDFUL * FEW)
-        return late if count and few else None
+        return late if count and few else None, count == 0
 
     def _shelve(self, positions: Int64s, late: NDArray[np.bool_], first: int) -> None:
         """Rows have come of which some are late."""
