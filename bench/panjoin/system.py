@@ -28,6 +28,7 @@ from bench.workloads import DOMAIN, Workload
 
 SOURCE = Path(__file__).with_name("anchor.cpp")
 STRUCTURES = ("rap_table", "wib_tree", "bi_sort_paper", "bi_sort")
+TURN = 32  # batches of each side: the first ones find the caches full of what the contender before them had
 SAMPLE = 128  # rows of a batch that the nested loop is measured on
 
 
@@ -159,7 +160,7 @@ class Anchor:
 def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dict[str, Any]]:
     """Every figure with a goal, and what it was made from."""
     window, large = (1 << 17, 1 << 19) if quick else (1 << 20, 1 << 23)
-    rounds = 2 if quick else 5
+    rounds, turns = (2, 2) if quick else (5, 15)
     figures: list[Figure] = []
     work = Workload("band", window)
     anchor = Anchor()
@@ -171,9 +172,9 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
     }
     running = {name: Running(work, **options) for name, options in plans.items()}
     speeds: dict[str, list[float]] = {name: [] for name in (*plans, "anchor", "anchor inserts")}
-    for number in range(rounds + 1):
+    for number in range(turns + 1):
         for name, one in running.items():
-            speed = one.speed(8, rows=True)
+            speed = one.speed(TURN, rows=True)
             if number:
                 speeds[name].append(speed)
         if anchor.there and number:
