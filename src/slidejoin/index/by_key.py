@@ -12,15 +12,7 @@ import numpy as np
 
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, in_order
 from slidejoin.kernels.chores import Chores, write_merge, write_sort
-from slidejoin.kernels.order import (
-    COUNTERS,
-    ascends,
-    extremes,
-    gather_ascending,
-    passes,
-    sort_order,
-    width_for,
-)
+from slidejoin.kernels.order import COUNTERS, ascends, extremes, gather_ascending, sort_order, width_for
 from slidejoin.pools import ALONE, SHARE, Crew
 
 
@@ -56,9 +48,10 @@ def sort_shared(values: Keys, crew: Crew, *, narrow: bool = False) -> tuple[Keys
     sorting, ends = Chores(), [rows * piece // pieces for piece in range(pieces + 1)]
     keys: Keys = np.empty(rows, dtype=width)
     order = np.empty(rows, dtype=np.int32)
-    _, *spare = passes(rows)
-    counters = np.empty(pieces * COUNTERS, dtype=np.int32)
-    write_sort(sorting.room(pieces), values, least, most, counters, *spare, keys, order)
+    # Not the thread's own memory for it: what the caller does beside may need that.
+    counters, words = np.empty(pieces * COUNTERS, dtype=np.int32), np.empty((2, rows), dtype=np.uint64)
+    moved_order = np.empty(rows, dtype=np.int32)
+    write_sort(sorting.room(pieces), values, least, most, counters, *words, moved_order, keys, order)
     crew.share(sorting)
     while len(ends) > 2:
         merging, stretches = Chores(), 2 * pieces // (len(ends) - 1)
