@@ -1141,3 +1141,20 @@ def test_loading_kernels_can_be_interrupted_and_begun_again() -> None:
         assert join.push(left={"x": [1]}, right={"x": [2]}).num_rows == 1
         """
     )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64()], ids=str)
+@pytest.mark.parametrize(
+    ("on", "pairs"),
+    [("l.k = r.k", 100), ("l.k <= r.k", 5050), ("l.k <> r.k", 9900), ("abs(l.k - r.k) <= 1", 298)],
+)
+def test_columns_in_order_are_probed_with_as_they_lie(
+    on: str, pairs: int, kind: pa.DataType, threads: int
+) -> None:
+    """What is sorted already is not copied: then kernels are given Arrow's own memory, which is not to be written."""
+    rows = pa.record_batch({"k": pa.array(range(100), kind)})
+    join = sj.Join(on, window=sj.Rows(100), threads=threads)
+    join.push(left=rows)
+    for _ in range(3):
+        assert join.push(right=rows).num_rows == pairs

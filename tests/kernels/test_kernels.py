@@ -112,7 +112,9 @@ def test_find_in_runs(asked: int) -> None:
     out, starts, ends = (i32(4 * asked) for _ in range(3))
     counts = np.empty(8, dtype=np.int64)
     none = np.empty(0, dtype=np.int64)
-    total = find_in_runs(np.array(places), none, 0, 0, lows, highs, rows, scratch, out, starts, ends, counts)
+    total = find_in_runs(
+        np.array(places), none, 0, 0, none, none, lows, highs, rows, scratch, out, starts, ends, counts
+    )
     at = 0
     for number, keys in enumerate(runs):
         first = np.searchsorted(keys, lows)

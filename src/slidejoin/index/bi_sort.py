@@ -66,17 +66,18 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     # Bounds around centres are made where they are used; by several threads, each makes its own in its cache.
     centres = NONE if probes.centres is None else probes.centres
     bounds = probes.ends if probes.centres is None else room_for_bounds(asked)
-    asking = (places, centres, probes.below, probes.above, *bounds, probes.rows)
+    around = (places, centres, probes.below, probes.above)
     if pieces == 1:
         counts = np.empty(2 * runs, dtype=np.int64)
-        total = find_in_runs(*asking, *scratch, counts)
+        room = (NONE, NONE) if probes.centres is None else bounds
+        total = find_in_runs(*around, *room, *bounds, probes.rows, *scratch, counts)
         return counts.tolist(), scratch[1:, :total].copy()
     counts, targets = np.empty(2 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
     totals = np.empty(2 * runs, dtype=np.int64)
     own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
-    write_find(finds, *asking, own, rows, starts, ends, counts)
+    write_find(finds, *around, *bounds, probes.rows, own, rows, starts, ends, counts)
     crew.share(finding)
     out = np.empty((3, add_up(counts, targets, totals)), dtype=np.int32)
     write_collect(collecting.room(pieces), finds, counts, targets, rows, starts, ends, *out)

@@ -66,10 +66,10 @@ def write(chores, number, words):  # type: ignore[no-untyped-def]
 
 @kernel(
     types.void(
-        OUT_I64, I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+        OUT_I64, I64, I64, types.int64, types.int64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
     ),
     types.void(
-        OUT_I64, I64, I32, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+        OUT_I64, I64, I32, types.int64, types.int64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
     ),
 )  # fmt: skip
 def write_find(  # type: ignore[no-untyped-def]
@@ -103,12 +103,12 @@ def find(c):  # type: ignore[no-untyped-def]
     counts, centres = int64s_at(c[11], 2 * runs), asked if c[12] else 0
     if c[15] == 4:
         find_in_runs(
-            places, int32s_at(c[12], centres), c[13], c[14], lows, highs, rows, scratch,
+            places, int32s_at(c[12], centres), c[13], c[14], lows, highs, lows, highs, rows, scratch,
             out_rows, out_starts, out_ends, counts,
         )  # fmt: skip
     else:
         find_in_runs(
-            places, int64s_at(c[12], centres), c[13], c[14], lows, highs, rows, scratch,
+            places, int64s_at(c[12], centres), c[13], c[14], lows, highs, lows, highs, rows, scratch,
             out_rows, out_starts, out_ends, counts,
         )  # fmt: skip
 

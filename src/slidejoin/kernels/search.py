@@ -332,20 +332,34 @@ def narrow(values, shift, out):  # type: ignore[no-untyped-def]
 
 @kernel(
     types.int64(
-        I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+        I64, I64, types.int64, types.int64, OUT_I64, OUT_I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
     ),
     types.int64(
-        I64, I32, types.int64, types.int64, OUT_I64, OUT_I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
+        I64, I32, types.int64, types.int64, OUT_I64, OUT_I64, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32, OUT_I64
     ),
 )  # fmt: skip
 def find_in_runs(  # type: ignore[no-untyped-def]
-    runs, centres, below, above, lows, highs, rows, scratch, out_rows, out_starts, out_ends, counts
+    runs,
+    centres,
+    below,
+    above,
+    made_lows,
+    made_highs,
+    lows,
+    highs,
+    rows,
+    scratch,
+    out_rows,
+    out_starts,
+    out_ends,
+    counts,
 ):
     """``find_ranges`` over several runs, one behind the other; returns how many ranges there are in all.
 
-    Bounds are given or, if there are ``centres``, made of them, as wide as the runs' keys. ``runs`` has five numbers a
-    run: address and length of its keys and of its samples, and the bytes of a key. ``counts`` gets two: ranges and pairs.
-    The outputs have room for every probe in every run, ``scratch`` for three numbers a probe.
+    Bounds are given or, if there are ``centres``, made of them, as wide as the runs' keys; then ``made_lows`` and
+    ``made_highs`` are the memory of ``lows`` and ``highs``. ``runs`` has five numbers a run: address and length of its keys
+    and of its samples, and the bytes of a key. ``counts`` gets two: ranges and pairs. The outputs have room for every
+    probe in every run, ``scratch`` for three numbers a probe.
     """
     asked = len(rows)
     around = len(centres) > 0
@@ -374,7 +388,7 @@ def find_in_runs(  # type: ignore[no-untyped-def]
             )  # fmt: skip
         else:
             if not widened:
-                add_both(centres, below, above, lows, highs)
+                add_both(centres, below, above, made_lows, made_highs)
                 widened = True
             kept, pairs = find_ranges(
                 int64s_at(run[0], run[1]), int64s_at(run[2], run[3]),
