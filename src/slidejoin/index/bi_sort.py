@@ -19,8 +19,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.by_key import ByKey, sort_shared
-from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges, in_order
+from slidejoin.index.by_key import ByKey
+from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.chores import Chores, add_up, write_collect, write_find, write_sample
 from slidejoin.kernels.search import BLOCK, find_in_runs
@@ -118,11 +118,6 @@ class BiSort(ByKey):
 
     def __init__(self) -> None:
         self._runs = Runs(SampledRun.build)
-
-    @staticmethod
-    def arrange_entries(keys: Keys, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
-        ascending, order = sort_shared(keys, crew, narrow=True)
-        return Entries(ascending, in_order(ids, order))
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         self._runs.insert(entries.narrowed(), crew)

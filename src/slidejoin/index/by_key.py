@@ -20,9 +20,9 @@ class ByKey:
     by_key: ClassVar[bool] = True
     narrow: ClassVar[bool] = False
 
-    @staticmethod
-    def arrange_entries(keys: Int64s, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
-        ascending, order = sort_shared(keys, crew)
+    @classmethod
+    def arrange_entries(cls, keys: Keys, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
+        ascending, order = sort_shared(keys, crew, narrow=cls.narrow)
         return Entries(ascending, in_order(ids, order))
 
     @staticmethod
