@@ -327,9 +327,11 @@ class Worker:
         for (reach, near, _), probes in asking:
             # Asked before probing: another thread may compact meanwhile.
             partly = [not covers(reach, shelf) for _, shelf in near]
-            found = access.index.probe_all([shelf.indexes[number] for _, shelf in near], probes, crew)
-            for (subwindow, shelf), to_check, answers in zip(near, partly, found, strict=True):
-                window, ranges, watched = to_check, answers, subwindow.ends[number]
+            first = [first_visible(reach, *one) if cut else 0 for one, cut in zip(near, partly, strict=True)]
+            found = access.index.probe_all([shelf.indexes[number] for _, shelf in near], probes, crew, first)
+            for (subwindow, shelf), to_check, cut, answers in zip(near, partly, first, found, strict=True):
+                ranges, watched = answers, subwindow.ends[number]
+                window = to_check and not (cut and all(one.cut for one in answers))
                 certain = bounds is not None and watched is not None and watched.within(bounds)
                 verify = None if certain else access.verify
                 if window and access.index.by_arrival and shelf.ascending:
@@ -564,6 +566,15 @@ def by_kind(groups: Sequence[Group], number: int) -> dict[type[Index], list[Grou
 def covers(reach: Reach, shelf: Shelf) -> bool:
     """Whether every row of a batch sees all of the shelf, so that nothing needs checking."""
     return reach.low_most <= shelf.lowest and shelf.high <= reach.high_least
+
+
+def first_visible(reach: Reach, subwindow: Subwindow, shelf: Shelf) -> int:
+    """The first id that every row of a batch sees, with all that come after; 0 if there is none such."""
+    if not (shelf is subwindow.timely and shelf.ascending) or len(subwindow.late_ids):
+        return 0
+    if reach.low < reach.low_most or reach.high_least < shelf.high:
+        return 0
+    return subwindow.first_from(reach.low)
 
 
 def within(ranges: Ranges, arrivals: Arrivals, subwindow: Subwindow) -> Ranges:

@@ -14,7 +14,7 @@ from slidejoin.kernels.expand import expand, expand_numbers, expand_visible  # n
 from slidejoin.kernels.marks import mark_ids, mark_ranges  # noqa: E402
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first  # noqa: E402
 from slidejoin.kernels.order import ascends, finish_sort, gather_ascending, sort_order  # noqa: E402
-from slidejoin.kernels.search import find_blocks, find_in_runs, find_ranges  # noqa: E402
+from slidejoin.kernels.search import SPARE, find_blocks, find_in_runs, find_ranges  # noqa: E402
 
 LOW, HIGH = -(2**63), 2**63 - 1
 
@@ -95,22 +95,32 @@ def test_a_merge_cut_in_two(sizes: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("asked", [0, 1, 50, 700])
 def test_find_in_runs(asked: int) -> None:
-    """Bounds beyond 32 bits mean the same to runs of either width."""
+    """Bounds beyond 32 bits mean the same to runs of either width; ids that are not asked for are left out."""
     rng = np.random.default_rng(asked)
     runs = [np.sort(rng.integers(0, 60, held)) for held in (333, 1, 40, 16)]
+    ids = [rng.permutation(len(keys)).astype(np.int32) for keys in runs]
+    least = [0, 0, 35, 1]
     runs[::2] = [keys.astype(np.int32) for keys in runs[::2]]  # either width, in one call
     samples = [keys[15::16].copy() for keys in runs]
     places = [
         word
-        for keys, some in zip(runs, samples, strict=True)
-        for word in (keys.ctypes.data, len(keys), some.ctypes.data, len(some), keys.itemsize)
+        for keys, some, own, first in zip(runs, samples, ids, least, strict=True)
+        for word in (
+            keys.ctypes.data,
+            len(keys),
+            some.ctypes.data,
+            len(some),
+            keys.itemsize,
+            own.ctypes.data,
+            first,
+        )
     ]
     far = np.array([-(2**40), -5, 2**40])
     lows = np.sort(rng.integers(-5, 65, asked) + rng.choice([0, 0, 0, *far], asked))
     highs, rows = lows + rng.choice([-1, 0, 3, 9, 2**41], asked), np.arange(asked, dtype=np.int32)
     scratch = i32(3 * asked)
-    out, starts, ends = (i32(4 * asked) for _ in range(3))
-    counts = np.empty(8, dtype=np.int64)
+    out, starts, ends = (i32((4 + SPARE) * asked) for _ in range(3))
+    counts = np.empty(12, dtype=np.int64)
     none = np.empty(0, dtype=np.int64)
     total = find_in_runs(
         np.array(places), none, 0, 0, none, none, lows, highs, rows, scratch, out, starts, ends, counts
@@ -119,11 +129,16 @@ def test_find_in_runs(asked: int) -> None:
     for number, keys in enumerate(runs):
         first = np.searchsorted(keys, lows)
         last = np.maximum(np.searchsorted(keys, highs, side="right"), first)
-        some = np.flatnonzero(last > first)
-        kept = len(some)
-        assert counts[2 * number : 2 * number + 2].tolist() == [kept, (last - first).sum()]
-        for mine, theirs in ((out, rows), (starts, first), (ends, last)):
-            assert np.array_equal(mine[at : at + kept], theirs[some])
+        pairs, whole = int((last - first).sum()), least[number] == 0
+        expected = [(row, a, b) for row, a, b in zip(rows, first, last, strict=True) if b > a]
+        if not whole and pairs < (4 + SPARE) * asked - at - asked * (3 - number):
+            each = [(row, i, i + 1) for row, a, b in expected for i in range(a, b)]
+            expected = [one for one in each if ids[number][one[1]] >= least[number]]
+            pairs, whole = len(expected), True
+        kept = len(expected)
+        assert counts[3 * number : 3 * number + 3].tolist() == [kept, pairs, whole]
+        found = zip(out[at : at + kept], starts[at : at + kept], ends[at : at + kept], strict=True)
+        assert list(found) == expected
         at += kept
     assert total == at
 

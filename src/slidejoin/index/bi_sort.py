@@ -22,8 +22,8 @@ import numpy as np
 from slidejoin.index.by_key import ByKey
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges
 from slidejoin.index.runs import Runs
-from slidejoin.kernels.chores import Chores, add_up, write_collect, write_find, write_sample
-from slidejoin.kernels.search import BLOCK, find_in_runs
+from slidejoin.kernels.chores import Chores, add_up, place_of, write_collect, write_find, write_sample
+from slidejoin.kernels.search import BLOCK, RUN_WORDS, SPARE, find_in_runs
 from slidejoin.pools import ALONE, Crew
 
 NONE = np.empty(0, dtype=np.int64)
@@ -56,24 +56,24 @@ def room_for_bounds(rows: int) -> tuple[Int64s, Int64s]:
 
 
 def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int32s]:
-    """Ranges and pairs of each run, and the ranges: probing rows, starts and ends, run after run.
+    """The counts of each run, as ``find_in_runs`` has them, and the ranges: probing rows, starts and ends, run after run.
 
     The probes are cut where they are sorted, by key: then each thread reads its own part of every run.
     """
-    asked, runs = len(probes), len(places) // 5
-    scratch = room_for_found(max(3, runs) * asked)
+    asked, runs = len(probes), len(places) // RUN_WORDS
+    scratch = room_for_found((runs + SPARE) * asked)
     pieces = crew.pieces(asked)
     # Bounds around centres are made where they are used; by several threads, each makes its own in its cache.
     centres = NONE if probes.centres is None else probes.centres
     bounds = probes.ends if probes.centres is None else room_for_bounds(asked)
     around = (places, centres, probes.below, probes.above)
     if pieces == 1:
-        counts = np.empty(2 * runs, dtype=np.int64)
+        counts = np.empty(3 * runs, dtype=np.int64)
         room = (NONE, NONE) if probes.centres is None else bounds
         total = find_in_runs(*around, *room, *bounds, probes.rows, *scratch, counts)
         return counts.tolist(), scratch[1:, :total].copy()
-    counts, targets = np.empty(2 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
-    totals = np.empty(2 * runs, dtype=np.int64)
+    counts, targets = np.empty(3 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
+    totals = np.empty(3 * runs, dtype=np.int64)
     own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
@@ -86,12 +86,12 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
 
 
 class SampledRun(NamedTuple):
-    """``place`` is where keys and samples lie in memory, how many there are and how wide, for kernels over many runs."""
+    """``place``: where keys, samples and ids lie in memory, how many and how wide; for kernels over many runs."""
 
     keys: Keys
     ids: Int32s
     samples: Keys
-    place: tuple[int, int, int, int, int]
+    place: tuple[int, int, int, int, int, int]
 
     @property
     def nbytes(self) -> int:
@@ -104,7 +104,7 @@ class SampledRun(NamedTuple):
         samples = np.empty(len(keys) // BLOCK, dtype=keys.dtype)
         chores.hold(keys, samples)
         write_sample(chores.room(), keys, samples)
-        where = (keys.ctypes.data, len(keys), samples.ctypes.data, len(samples), keys.itemsize)
+        where = (place_of(keys), len(keys), place_of(samples), len(samples), keys.itemsize, place_of(ids))
         return SampledRun(keys, ids, samples, where)
 
 
@@ -126,21 +126,30 @@ class BiSort(ByKey):
         return BiSort.probe_all([self], probes)[0]
 
     @staticmethod
-    def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
+    def probe_all(
+        indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE, first: Sequence[int] | None = None
+    ) -> list[Sequence[Ranges]]:
         held = [index.runs for index in indexes]  # kept here: the kernel reads them by address
-        places = [word for runs in held for run in runs for word in run.place]
+        asked = first or [0] * len(held)
+        places = [
+            word
+            for runs, least in zip(held, asked, strict=True)
+            for run in runs
+            for word in (*run.place, least)
+        ]
         if len(probes) == 0 or not places:
             return [[] for _ in indexes]
         counts, (rows, starts, ends) = found_in(np.array(places), probes, crew)
         found: list[Sequence[Ranges]] = []
-        at, numbers = 0, iter(counts)
+        at, numbers = 0, zip(*[iter(counts)] * 3, strict=True)
         for each in held:
             answers = []
             for run in each:
-                kept, pairs = next(numbers), next(numbers)
+                kept, pairs, cut = next(numbers)
                 if kept:
                     some = slice(at, at + kept)
-                    answers.append(Ranges(rows[some], starts[some], ends[some], run.ids, pairs))
+                    left_out = first is not None and cut > 0
+                    answers.append(Ranges(rows[some], starts[some], ends[some], run.ids, pairs, left_out))
                     at += kept
             found.append(answers)
         return found

@@ -12,7 +12,7 @@ import numpy as np
 
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, in_order
 from slidejoin.kernels.chores import Chores, write_merge, write_sort
-from slidejoin.kernels.order import COUNTERS, ascends, extremes, gather_ascending, sort_order, width_for
+from slidejoin.kernels.order import COUNTERS, gather_ascending, overview, sort_order, width_for
 from slidejoin.pools import ALONE, SHARE, Crew
 
 
@@ -41,9 +41,11 @@ def sort_shared(values: Keys, crew: Crew, *, narrow: bool = False) -> tuple[Keys
     pieces = 1
     while 2 * pieces * SHARE <= len(values) and 2 * pieces <= crew.threads:
         pieces *= 2
-    if pieces == 1 or ascends(values):
+    if pieces == 1:
         return sort_order(values, narrow=narrow)
-    least, most = extremes(values)
+    ascending, least, most = overview(values)
+    if ascending:
+        return values, np.arange(len(values), dtype=np.int32)
     rows, width = len(values), width_for(values, least, most, narrow=narrow)
     sorting, ends = Chores(), [rows * piece // pieces for piece in range(pieces + 1)]
     keys: Keys = np.empty(rows, dtype=width)

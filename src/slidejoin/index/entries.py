@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin.kernels.bits import fits_32
-from slidejoin.kernels.chores import Chores, write_count, write_drop, write_merge
+from slidejoin.kernels.chores import Chores, place_of, write_count, write_drop, write_merge
 from slidejoin.pools import ALONE, Crew
 
 Int64s = NDArray[np.int64]
@@ -35,7 +35,7 @@ def aligned(rows: int, dtype: Any) -> NDArray[Any]:
     """Fresh memory from a cache line's begin: a block of 16 narrow keys is then one line, not parts of two."""
     width = np.dtype(dtype).itemsize
     room = np.empty(rows + LINE // width, dtype=dtype)
-    skip = -room.ctypes.data % LINE // width
+    skip = -place_of(room) % LINE // width
     return room[skip : skip + rows]
 
 

@@ -110,13 +110,17 @@ class Probes:
 
 
 class Ranges(NamedTuple):
-    """Answers: probing row ``rows[i]`` matches ``ids[starts[i]:ends[i]]``; no range is empty."""
+    """Answers: probing row ``rows[i]`` matches ``ids[starts[i]:ends[i]]``; no range is empty.
+
+    ``cut``: there is a first id that is asked for, and none of these is below it.
+    """
 
     rows: Int32s
     starts: Int32s
     ends: Int32s
     ids: Int32s
     pairs: int
+    cut: bool = False
 
 
 class Index(Protocol):
@@ -155,8 +159,13 @@ class Index(Protocol):
         """The ranges that the probes match. Arrays in the answer are never changed afterwards."""
 
     @staticmethod
-    def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
-        """What each of several indexes of this kind answers; asked together, they may save calls."""
+    def probe_all(
+        indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE, first: Sequence[int] | None = None
+    ) -> list[Sequence[Ranges]]:
+        """What each of several indexes of this kind answers; asked together, they may save calls.
+
+        ``first`` has an id for each: lower ones are not asked for, and left out where that costs little.
+        """
 
     def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:
         """Forget ids below ``first`` (rows that left the window); the others are less by ``shift`` from now on."""
@@ -187,6 +196,8 @@ class InTurn:
     narrow: ClassVar[bool] = False
 
     @staticmethod
-    def probe_all(indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
-        del crew  # threads have probes of their own
+    def probe_all(
+        indexes: Sequence[Any], probes: Probes, crew: Crew = ALONE, first: Sequence[int] | None = None
+    ) -> list[Sequence[Ranges]]:
+        del crew, first  # threads have probes of their own; ids are looked at later
         return [index.probe(probes) for index in indexes]

@@ -339,8 +339,10 @@ class SortTree(OverRuns[TreeRun]):
         return self.probe_all([self], probes)[0]
 
     @staticmethod
-    def probe_all(indexes: Sequence[SortTree], probes: Probes, crew: Crew = ALONE) -> list[Sequence[Ranges]]:
-        del crew  # threads have probes of their own
+    def probe_all(
+        indexes: Sequence[SortTree], probes: Probes, crew: Crew = ALONE, first: Sequence[int] | None = None
+    ) -> list[Sequence[Ranges]]:
+        del crew, first  # threads have probes of their own; ids are looked at later
         if len(probes) == 0:
             return [[] for _ in indexes]
         lows, highs = in_columns(probes.lows), in_columns(probes.highs)

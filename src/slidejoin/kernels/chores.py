@@ -26,7 +26,7 @@ from slidejoin.kernels.expand import expand_numbers, expand_visible, pairs_of
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first
 from slidejoin.kernels.order import COUNTERS, radix_sort
-from slidejoin.kernels.search import BLOCK, find_in_runs
+from slidejoin.kernels.search import BLOCK, RUN_WORDS, SPARE, find_in_runs
 
 WORDS = 16  # of a chore
 FIND, COLLECT, CHECK, EXPAND, SORT, MERGE, COUNT, DROP, SAMPLE = range(9)
@@ -54,6 +54,12 @@ def address(array):  # type: ignore[no-untyped-def]
     return np.int64(array.ctypes.data)
 
 
+@kernel(types.int64(I64), types.int64(I32))
+def place_of(array):  # type: ignore[no-untyped-def]
+    """Where an array begins in memory; NumPy needs much longer to tell."""
+    return address(array)
+
+
 @inlined
 def write(chores, number, words):  # type: ignore[no-untyped-def]
     """Write a chore down: its kind, then what its kernel reads."""
@@ -77,18 +83,18 @@ def write_find(  # type: ignore[no-untyped-def]
 ):
     """Probe the runs with the batch cut into as many pieces as there are chores: ``find_in_runs`` for each.
 
-    Each piece has its part of the outputs, and two counts a run.
+    Each piece has its part of the outputs, and three counts a run.
     """
     pieces = len(chores) // WORDS
-    held = len(runs) // 5
+    held = len(runs) // RUN_WORDS
     for piece in range(pieces):
         begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
-        at = 4 * held * begin
+        at = 4 * (held + SPARE) * begin
         write(
             chores, piece,
             (FIND, address(runs), held, address(lows) + 8 * begin, address(highs) + 8 * begin,
              address(rows) + 4 * begin, end - begin, address(scratch) + 12 * begin, address(out_rows) + at,
-             address(out_starts) + at, address(out_ends) + at, address(counts) + 16 * held * piece,
+             address(out_starts) + at, address(out_ends) + at, address(counts) + 24 * held * piece,
              address(centres) + centres.itemsize * begin if len(centres) else 0, below, above, centres.itemsize),
         )  # fmt: skip
 
@@ -96,11 +102,15 @@ def write_find(  # type: ignore[no-untyped-def]
 @part
 def find(c):  # type: ignore[no-untyped-def]
     runs, asked = c[2], c[6]
-    room = runs * asked
+    room = (runs + SPARE) * asked
     lows, highs = int64s_at(c[3], asked), int64s_at(c[4], asked)
-    places, rows, scratch = int64s_at(c[1], 5 * runs), int32s_at(c[5], asked), int32s_at(c[7], 3 * asked)
+    places, rows, scratch = (
+        int64s_at(c[1], RUN_WORDS * runs),
+        int32s_at(c[5], asked),
+        int32s_at(c[7], 3 * asked),
+    )
     out_rows, out_starts, out_ends = int32s_at(c[8], room), int32s_at(c[9], room), int32s_at(c[10], room)
-    counts, centres = int64s_at(c[11], 2 * runs), asked if c[12] else 0
+    counts, centres = int64s_at(c[11], 3 * runs), asked if c[12] else 0
     if c[15] == 4:
         find_in_runs(
             places, int32s_at(c[12], centres), c[13], c[14], lows, highs, lows, highs, rows, scratch,
@@ -115,20 +125,22 @@ def find(c):  # type: ignore[no-untyped-def]
 
 @kernel(types.int64(I64, OUT_I64, OUT_I64))
 def add_up(counts, targets, totals):  # type: ignore[no-untyped-def]
-    """Where the answers of each piece in each run go, and how many ranges and pairs a run has; returns all ranges.
+    """Where the answers of each piece in each run go, and the counts of each run; returns the number of all ranges.
 
     Runs come one after the other, and within a run the pieces.
     """
-    runs = len(totals) // 2
+    runs = len(totals) // 3
     pieces = len(targets) // runs
     at = 0
     for run in range(runs):
-        begin, pairs = at, 0
+        begin, pairs, others_left_out = at, 0, 1
         for piece in range(pieces):
-            targets[piece * runs + run] = at
-            at += counts[2 * (piece * runs + run)]
-            pairs += counts[2 * (piece * runs + run) + 1]
-        totals[2 * run], totals[2 * run + 1] = at - begin, pairs
+            mine = piece * runs + run
+            targets[mine] = at
+            at += counts[3 * mine]
+            pairs += counts[3 * mine + 1]
+            others_left_out &= counts[3 * mine + 2]
+        totals[3 * run], totals[3 * run + 1], totals[3 * run + 2] = at - begin, pairs, others_left_out
     return at
 
 
@@ -141,7 +153,7 @@ def write_collect(chores, finds, counts, targets, rows, starts, ends, out_rows, 
         at = finds[piece * WORDS + 8] - finds[8]
         write(
             chores, piece,
-            (COLLECT, runs, address(counts) + 16 * runs * piece, address(targets) + 8 * runs * piece,
+            (COLLECT, runs, address(counts) + 24 * runs * piece, address(targets) + 8 * runs * piece,
              address(rows) + at, address(starts) + at, address(ends) + at,
              address(out_rows), address(out_starts), address(out_ends)),
         )  # fmt: skip
@@ -150,12 +162,12 @@ def write_collect(chores, finds, counts, targets, rows, starts, ends, out_rows, 
 @part
 def collect(c):  # type: ignore[no-untyped-def]
     runs = c[1]
-    counts, places = int64s_at(c[2], 2 * runs), int64s_at(c[3], runs)
+    counts, places = int64s_at(c[2], 3 * runs), int64s_at(c[3], runs)
     for column in range(3):
         source, target = int32s_at(c[4 + column], ANY), int32s_at(c[7 + column], ANY)
         at = 0
         for run in range(runs):
-            to, count = places[run], counts[2 * run]
+            to, count = places[run], counts[3 * run]
             target[to : to + count] = source[at : at + count]
             at += count
 

@@ -66,14 +66,19 @@ def ascends(values):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(types.UniTuple(types.int64, 2)(I64), types.UniTuple(types.int64, 2)(I32))
-def extremes(values):  # type: ignore[no-untyped-def]
-    """The least and the greatest of at least one value."""
+@kernel(
+    types.Tuple((types.boolean, types.int64, types.int64))(I64),
+    types.Tuple((types.boolean, types.int64, types.int64))(I32),
+)
+def overview(values):  # type: ignore[no-untyped-def]
+    """Whether the values never decrease, then the least and the greatest; there is at least one."""
+    if ascends(values):
+        return True, np.int64(values[0]), np.int64(values[len(values) - 1])
     least = most = values[0]
     for i in range(len(values)):
         least = min(least, values[i])
         most = max(most, values[i])
-    return np.int64(least), np.int64(most)
+    return False, np.int64(least), np.int64(most)
 
 
 @kernel(
@@ -275,12 +280,12 @@ def sort_order(values: Keys, *, narrow: bool = False) -> tuple[Keys, NDArray[np.
     (array([1, 3, 5]), array([1, 2, 0], dtype=int32))
     """
     n = len(values)
-    if n < 2 or ascends(values):
+    ascending, least, most = overview(values) if n else (True, 0, 0)
+    if ascending:
         return values, np.arange(n, dtype=np.int32)
     if n <= FEW:
         order = values.argsort().astype(np.int32)
         return values[order], order
-    least, most = extremes(values)
     keys: Keys = np.empty(n, dtype=width_for(values, least, most, narrow=narrow))
     order = np.empty(n, dtype=np.int32)
     radix_sort(values, least, most, *passes(n), keys, order)

@@ -27,6 +27,8 @@ from slidejoin.kernels.order import add_both
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.vector import below_of_16, below_of_32, up_to_of_16, up_to_of_32
 
+RUN_WORDS = 7  # what ``find_in_runs`` is told of a run
+SPARE = 2  # answers a probe that there is room for beside one in each run
 BLOCK = 16  # keys per sample: a cache line of int32, two of int64
 CROWDED = 8  # from this many probes per sample on, they are stepped through instead of the samples
 STEPS = 4  # of 32 keys, that cost less than galloping
@@ -320,6 +322,40 @@ def find_ranges(  # type: ignore[no-untyped-def]
     return kept, pairs_of(out_starts, out_ends, 0, kept)
 
 
+@kernel(types.int64(I32, types.int64, types.int64, types.int64, OUT_I32, OUT_I32, OUT_I32))
+def leave_out(ids, first, kept, pairs, rows, starts, ends):  # type: ignore[no-untyped-def]
+    """Of ranges that were found, the ids from ``first`` on, each a range of its own; returns how many.
+
+    They are written where the ranges are; if there may not be room for that, nothing is done, and -1 returned.
+    """
+    if pairs >= len(rows):
+        return -1
+    # First the ranges move up. Each has a pair, so what is written never catches up with what is to be read, not even
+    # where one more is written than there is.
+    last = U(pairs)
+    ahead = last + ONE - U(kept)
+    for number in range(kept):
+        i = U(kept) - ONE - U(number)
+        rows[ahead + i], starts[ahead + i], ends[ahead + i] = rows[i], starts[i], ends[i]
+    written = ZERO
+    for number in range(kept):
+        i = ahead + U(number)
+        prefetch(ids, U(starts[min(i + AHEAD, last)]))
+        row, start, end = rows[i], U(starts[i]), U(ends[i])
+        rows[written], starts[written], ends[written] = row, start, start + ONE
+        written += U(ids[start] >= first)
+        # Whether there is a second one nobody can foresee, so it is written in any case.
+        second = start + U(end - start > ONE)
+        rows[written], starts[written], ends[written] = row, second, second + ONE
+        written += U((ids[second] >= first) & (second > start))
+        start += TWO
+        while start < end:
+            rows[written], starts[written], ends[written] = row, start, start + ONE
+            written += U(ids[start] >= first)
+            start += ONE
+    return written
+
+
 @kernel(types.void(I64, types.int64, OUT_I32), types.void(I32, types.int64, OUT_I32))
 def narrow(values, shift, out):  # type: ignore[no-untyped-def]
     """Bounds as wide as narrow keys, so far from values; nothing may overflow.
@@ -357,9 +393,10 @@ def find_in_runs(  # type: ignore[no-untyped-def]
     """``find_ranges`` over several runs, one behind the other; returns how many ranges there are in all.
 
     Bounds are given or, if there are ``centres``, made of them, as wide as the runs' keys; then ``made_lows`` and
-    ``made_highs`` are the memory of ``lows`` and ``highs``. ``runs`` has five numbers a run: address and length of its keys
-    and of its samples, and the bytes of a key. ``counts`` gets two: ranges and pairs. The outputs have room for every
-    probe in every run, ``scratch`` for three numbers a probe.
+    ``made_highs`` are the memory of ``lows`` and ``highs``. ``runs`` has seven numbers a run: address and length of its keys
+    and of its samples, the bytes of a key, the address of its ids, and the first of those that are asked for. ``counts``
+    gets three: ranges, pairs, and whether none is of another id; they are left out where there is room for that. The
+    outputs have room for every probe in every run, and some to spare, ``scratch`` for three numbers a probe.
     """
     asked = len(rows)
     around = len(centres) > 0
@@ -371,8 +408,11 @@ def find_in_runs(  # type: ignore[no-untyped-def]
     )
     narrowed = False
     at = 0
-    for number in range(len(runs) // 5):
-        run = runs[5 * number : 5 * number + 5]
+    held = len(runs) // RUN_WORDS
+    for number in range(held):
+        run = runs[RUN_WORDS * number : RUN_WORDS * (number + 1)]
+        room = len(out_rows) - asked * (held - number - 1)
+        here, starts, ends = out_rows[at:room], out_starts[at:room], out_ends[at:room]
         if run[4] == 4:
             if not narrowed:
                 if around:
@@ -384,7 +424,7 @@ def find_in_runs(  # type: ignore[no-untyped-def]
                 narrowed = True
             kept, pairs = find_ranges(
                 int32s_at(run[0], run[1]), int32s_at(run[2], run[3]),
-                narrow_lows, narrow_highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
+                narrow_lows, narrow_highs, rows, blocks, here, starts, ends,
             )  # fmt: skip
         else:
             if not widened:
@@ -392,10 +432,17 @@ def find_in_runs(  # type: ignore[no-untyped-def]
                 widened = True
             kept, pairs = find_ranges(
                 int64s_at(run[0], run[1]), int64s_at(run[2], run[3]),
-                lows, highs, rows, blocks, out_rows[at:], out_starts[at:], out_ends[at:],
+                lows, highs, rows, blocks, here, starts, ends,
             )  # fmt: skip
-        counts[2 * number] = kept
-        counts[2 * number + 1] = pairs
+        counts[3 * number + 2] = 1
+        if run[6] > 0:
+            left = leave_out(int32s_at(run[5], run[1]), run[6], kept, pairs, here, starts, ends)
+            if left < 0:
+                counts[3 * number + 2] = 0
+            else:
+                kept = pairs = left
+        counts[3 * number] = kept
+        counts[3 * number + 1] = pairs
         at += kept
     return at
 

@@ -64,26 +64,37 @@ def out_of_order(positions: Int64s, frontier: int) -> tuple[NDArray[np.bool_], i
 class Reach(NamedTuple):
     """The positions of the other side's rows that arriving rows may join.
 
-    Row i may join those within ``[lows[i], highs[i]]``; the four numbers are the least and greatest of these.
+    Row i may join those within ``[lows[i], highs[i]]``; the four numbers are the least and greatest of these. Where they
+    are the same for all rows, ``each`` need not be there.
     """
 
-    lows: Int64s
-    highs: Int64s
+    rows: int
     low: int
     low_most: int
     high_least: int
     high: int
+    each: tuple[Int64s, Int64s] | None = None
 
     @staticmethod
     def of(lows: Int64s, highs: Int64s) -> Reach:
-        if len(lows) == 0:
-            return Reach(lows, highs, 0, 0, -1, -1)
-        return Reach(lows, highs, int(lows.min()), int(lows.max()), int(highs.min()), int(highs.max()))
+        rows = len(lows)
+        if rows == 0:
+            return Reach(0, 0, 0, -1, -1)
+        ends = int(lows.min()), int(lows.max()), int(highs.min()), int(highs.max())
+        return Reach(rows, *ends, (lows, highs))
 
     @staticmethod
     def same(low: int, high: int, rows: int) -> Reach:
         """All rows may join the same."""
-        return Reach(repeated(low, rows), repeated(high, rows), low, low, high, high)
+        return Reach(rows, low, low, high, high)
+
+    @property
+    def lows(self) -> Int64s:
+        return repeated(self.low, self.rows) if self.each is None else self.each[0]
+
+    @property
+    def highs(self) -> Int64s:
+        return repeated(self.high, self.rows) if self.each is None else self.each[1]
 
     @property
     def alike(self) -> bool:
@@ -93,19 +104,18 @@ class Reach(NamedTuple):
     @property
     def bounds(self) -> tuple[Int64s, Int64s]:
         """``lows`` and ``highs``, or the single bounds of all rows."""
-        return (self.lows[:1], self.highs[:1]) if self.alike else (self.lows, self.highs)
+        return (repeated(self.low, 1), repeated(self.high, 1)) if self.alike else (self.lows, self.highs)
 
     def slice(self, at: int, count: int) -> Reach:
-        lows, highs = self.lows[at : at + count], self.highs[at : at + count]
         if self.alike:
-            return Reach(lows, highs, self.low, self.low_most, self.high_least, self.high)
-        return Reach.of(lows, highs)
+            return self._replace(rows=count, each=None)
+        return Reach.of(self.lows[at : at + count], self.highs[at : at + count])
 
     def select(self, rows: Int32s | NDArray[np.bool_]) -> Reach:
         return Reach.of(self.lows[rows], self.highs[rows])
 
 
-NO_REACH = Reach.of(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+NO_REACH = Reach(0, 0, 0, -1, -1)
 
 
 class Arrivals(NamedTuple):

@@ -82,9 +82,9 @@ class Payload:
 
     def copy(self) -> Payload:
         """A second payload over the same batches: appending to one leaves the other."""
-        twin = Payload(self.schema)
-        twin.rows, twin.nbytes, twin._table = self.rows, self.nbytes, self._table
-        twin._generations = [list(generation) for generation in self._generations]
+        twin = Payload.__new__(Payload)
+        held = [list(generation) for generation in self._generations]
+        twin.__dict__.update(self.__dict__, _generations=held)
         return twin
 
 

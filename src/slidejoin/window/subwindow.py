@@ -278,10 +278,10 @@ class Subwindow:
             self.dead = self._timely_from(bound)[0] + self._late_below(bound)
         else:
             self.dead = int(count_below(self.positions.array(), bound))
-        if self.timely.ascending and not len(self.late_ids):
-            return np.arange(was, self.dead, dtype=np.int32)
         if self.marks is None:  # nobody asks which
             return NO_IDS
+        if self.timely.ascending and not len(self.late_ids):
+            return np.arange(was, self.dead, dtype=np.int32)
         positions = self.positions.array()
         gone = positions < bound
         if before is not None:
@@ -309,6 +309,10 @@ class Subwindow:
         below = bisect_left(timely, bound, key=lambda number: self._position_of(id_of(number)))
         return below, id_of(below)
 
+    def first_from(self, bound: int) -> int:
+        """The first of the timely rows, which ascend, that is not below the bound."""
+        return self._timely_from(bound)[1]
+
     def compact(self) -> None:
         """Drop the timely rows that have left from the indexes, where they are a prefix.
 
@@ -318,7 +322,7 @@ class Subwindow:
             shelf, bound = self.timely, self.dead_below
             if not shelf.ascending or bound is None or not shelf.lowest < bound <= shelf.high:
                 return
-            _, first = self._timely_from(bound)
+            first = self.first_from(bound)
             for index in shelf.indexes:
                 index.drop_below(first)
             shelf.cut_below = bound
@@ -369,7 +373,7 @@ class Subwindow:
         """
         if not self.timely.ascending or not self.timely.low < bound <= self.timely.high:
             return None
-        _, first = self._timely_from(bound)
+        first = self.first_from(bound)
         late = len(self.late_ids) - int(np.searchsorted(self.late_ids, first))
         return first if FEW * late <= self.rows - first else None
 
