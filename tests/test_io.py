@@ -437,3 +437,34 @@ def test_late_rows_come_back_whole() -> None:
     assert_same_rows(kept, stale.take([0, 2]))
     assert none.num_rows == 0
     assert none.schema.names == ["k", "ts", "p"]
+
+
+@pytest.mark.parametrize("rows", [1, 7, 5000])
+@pytest.mark.parametrize("late_reader", [False, True])
+def test_rows_are_gathered_from_however_many_batches_they_came_in(rows: int, late_reader: bool) -> None:
+    """Large batches stay apart until somebody reads rows; what is read is the same, now and in old results."""
+    pushes, window = 70, 40 * rows
+    key = np.arange(pushes * rows)
+    text = pa.array([f"row {k % 11}" if k % 5 else None for k in key])
+    left = pa.table({"k": key, "word": text.dictionary_encode(), "text": text})
+    join = sj.Join("l.k = r.k", window=sj.Rows(window))
+    kept = []
+    for at in range(0, len(key), rows):
+        # Dictionaries of their own, so that they differ from batch to batch.
+        batch = left.slice(at, rows).set_column(1, "word", text.slice(at, rows).dictionary_encode())
+        join.push(left=batch)
+        asked = key[max(0, at + rows - window) : at + rows : max(1, rows // 3)][::-1]
+        matches = join.push(right={"k": asked})
+        assert matches.num_rows == len(asked)
+        if not late_reader:
+            assert_same_rows(matches.to_table().select([0, 1, 2]), expected(left, matches))
+        kept.append(matches)
+    for matches in kept[::9]:
+        assert_same_rows(matches.to_table().select([0, 1, 2]), expected(left, matches))
+    join.check()
+
+
+def expected(left: pa.Table, matches: sj.Matches) -> pa.Table:
+    """The left columns by the left row numbers."""
+    rows = left.take(pa.array(matches.indices()[0]))
+    return rows.rename_columns(["k_l", *rows.column_names[1:]])

@@ -22,7 +22,7 @@ from slidejoin.kernels.chores import Chores, write_check, write_expand
 from slidejoin.kernels.expand import expand, expand_numbers, expand_visible
 from slidejoin.pools import Crew
 from slidejoin.window.arrivals import Arrivals, Int32s, Int64s, Source
-from slidejoin.window.payload import concatenated, no_columns
+from slidejoin.window.payload import from_several, no_columns
 from slidejoin.window.subwindow import Subwindow
 
 CANDIDATES = 1 << 18  # candidate pairs checked at a time: a few MB of gathered columns
@@ -65,14 +65,9 @@ class Gather(NamedTuple):
             return no_columns(len(self.ids))
         if self.which is None:
             return self.sources[0].take(self.ids, schema.names)
-        order = np.argsort(self.which, kind="stable")
-        taken = [
-            source.take(self.ids[order[self.which[order] == number]], schema.names)
-            for number, source in enumerate(self.sources)
-        ]
-        back = np.empty(len(order), dtype=np.int64)
-        back[order] = np.arange(len(order))
-        return concatenated(taken, taken[0].schema).take(pa.array(back))
+        return from_several(
+            lambda number, some: self.sources[number].take(some, schema.names), self.which, self.ids
+        )
 
 
 class Check(NamedTuple):

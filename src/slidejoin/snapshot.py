@@ -230,7 +230,7 @@ def _state(ring: Ring) -> tuple[pa.Table, pa.Table]:
         if subwindow.dead and subwindow.dead_below is not None:
             live = np.flatnonzero(positions >= subwindow.dead_below).astype(np.int32)
         marks = np.zeros(len(live), dtype=np.uint8) if subwindow.marks is None else subwindow.marks[live]
-        rows.append(subwindow.take(live, ring.schema.names))
+        rows += subwindow.payload.select(live).batches()
         columns = [pa.array(column) for column in (subwindow.seqs.of(live), positions[live], marks)]
         numbers.append(pa.RecordBatch.from_arrays(columns, schema=NUMBERS))
     if len(ring.schema) == 0:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
+from slidejoin.index.sizes import OWN
 from slidejoin.plan import cost
 from slidejoin.plan.cost import Choice, Figures, Seen, lifetime, pick, table
 
@@ -72,8 +73,8 @@ def test_plans_that_change_at_every_boundary_change_no_result(
     )
     join = sj.Join(condition, window=window, flow=flow, threads=2, how="full", tuning=tuning)
     monkeypatch.setattr(
-        "slidejoin.plan.access.table",
-        lambda: [e._replace(kind=name) for name in sj.indexes() for e in table()[:1]],
+        "slidejoin.plan.access.measured",
+        lambda: [(name, OWN) for name in sj.indexes()],
     )
     monkeypatch.setattr("slidejoin.plan.access.pick", lambda *_: Choice(next(kinds), 2, "in turn"))
     rng = np.random.default_rng(6)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from slidejoin.condition import AccessPath, BoundCondition, Branch, EqualityPath, Predicate, Watch
 from slidejoin.errors import ConditionError
 from slidejoin.index import REGISTRY, Index, Sizes, sized
-from slidejoin.plan.cost import SUBWINDOWS, Figures, pick, suiting, table
+from slidejoin.plan.cost import SUBWINDOWS, Figures, measured, pick, suiting
 
 SAMPLE = 1024  # rows of each side that a selectivity is measured on
 BEST_INDEX = "bi_sort"  # for equality too: a sorted batch meets sorted runs faster than it hashes (bench/throughput.py)
@@ -198,7 +198,7 @@ def replan(access: Access, figures: Figures, index: str, asked: Sizes) -> tuple[
     path = access.path
     if index != "auto":
         return access.of_sizes(asked.over(suiting(access.index.name, figures))), SUBWINDOWS[0]
-    if path is None or access.index.name not in {entry.kind for entry in table()}:
+    if path is None or access.index.name not in {kind for kind, _ in measured()}:
         return access.of_sizes(asked), SUBWINDOWS[0]
     able = [name for name, one in REGISTRY.items() if path.kind in one.kinds]
     choice = pick(figures, able)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -134,6 +135,12 @@ def table() -> tuple[Cost, ...]:
     )
 
 
+@cache
+def measured() -> tuple[tuple[str, Sizes], ...]:
+    """The structures in the table, each with the sizes that it was measured with."""
+    return tuple(dict.fromkeys((entry.kind, entry.sizes) for entry in table()))
+
+
 def by_selectivity(entry: dict[str, Any], state: str) -> dict[int, float]:
     """The costs of probing in one state, by matches a probe."""
     return {
@@ -149,7 +156,7 @@ def pick(figures: Figures, kinds: Iterable[str]) -> Choice:
     able = set(kinds)
     costs = {
         (kind, sizes, subwindows): lifetime(kind, figures, subwindows, sizes)
-        for kind, sizes in dict.fromkeys((entry.kind, entry.sizes) for entry in table())
+        for kind, sizes in measured()
         if kind in able
         for subwindows in SUBWINDOWS
     }
@@ -167,8 +174,7 @@ def pick(figures: Figures, kinds: Iterable[str]) -> Choice:
 def suiting(kind: str, figures: Figures) -> Sizes:
     """The sizes of a structure that somebody has asked for; its own, unless others are better by a clear margin."""
     costs = {
-        sizes: lifetime(kind, figures, SUBWINDOWS[0], sizes)
-        for sizes in dict.fromkeys(entry.sizes for entry in table() if entry.kind == kind)
+        sizes: lifetime(kind, figures, SUBWINDOWS[0], sizes) for name, sizes in measured() if name == kind
     }
     return clearly_best(costs, OWN) if costs else OWN
 
@@ -212,4 +218,9 @@ def alike(kind: str, sizes: Sizes, drifting: bool) -> tuple[Cost, ...]:
 
 def at_selectivity(costs: dict[int, float], matches: float) -> float:
     """The cost of a probe with so many matches, by straight lines between those measured."""
-    return float(np.interp(matches, list(costs), list(costs.values())))
+    points = list(costs)  # in ascending order
+    above = bisect_left(points, matches)
+    if above in (0, len(points)):
+        return costs[points[max(above - 1, 0)]]
+    few, many = points[above - 1], points[above]
+    return costs[few] + (costs[many] - costs[few]) * (matches - few) / (many - few)

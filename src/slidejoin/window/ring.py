@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from slidejoin.pools import ALONE, Crew
 from slidejoin.window.arrivals import Arrivals, Int32s
+from slidejoin.window.payload import Payload
 from slidejoin.window.subwindow import Subwindow
 
 SUBWINDOWS = 2  # to a window
@@ -75,7 +76,8 @@ class Ring:
         newest = self.subwindows[-1] if self.subwindows else None
         if newest is None or newest.complete:
             start = self._frontier
-            newest = Subwindow(self.schema, marked=self.marked, start=start or 0, number=self._made)
+            payload = Payload(self.schema, gathered=newest is not None and newest.payload.gathered)
+            newest = Subwindow(payload, marked=self.marked, start=start or 0, number=self._made)
             self._made += 1
             newest.dead_below, newest.since = self.bound, start
             begin(newest)

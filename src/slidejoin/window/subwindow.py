@@ -152,9 +152,9 @@ class Shelf:
 class Subwindow:
     """Consecutive rows of one stream and what is known about them."""
 
-    def __init__(self, schema: pa.Schema, *, marked: bool, start: int, number: int) -> None:
+    def __init__(self, payload: Payload, *, marked: bool, start: int, number: int) -> None:
         self.number = number  # counts the stream's subwindows, so it orders them by age
-        self.payload = Payload(schema)
+        self.payload = payload
         self.seqs = Column()
         self.positions = Column()
         self.low, self.high = 0, -1
@@ -245,7 +245,8 @@ class Subwindow:
     def finish(self, time_column: str | None, crew: Crew) -> None:
         """No more rows will come. ``time_column`` holds the positions themselves, if some column does."""
         self.complete = True
-        self.payload.consolidate()
+        if self.payload.gathered or time_column is not None:
+            self.payload.consolidate()
         self.seqs.trim()
         self.positions.trim(self._shared_positions(time_column))
         if self.marks is not None:
@@ -255,9 +256,10 @@ class Subwindow:
                 index.merge(crew)
 
     def _shared_positions(self, time_column: str | None) -> Int64s | None:
-        if time_column is None or self.rows == 0:
+        batches = self.payload.batches()
+        if time_column is None or len(batches) != 1:
             return None
-        column = self.payload.batches()[0].column(time_column)
+        column = batches[0].column(time_column)
         if column.null_count or column.type.bit_width != 64:
             return None
         shared: Int64s = column.view(pa.int64()).to_numpy()
@@ -340,10 +342,8 @@ class Subwindow:
         assert bound is not None
         first = self._first_to_move(bound)
         kept = self.alive() if first is None else slice(first, self.rows)
-        twin = Subwindow(
-            self.payload.schema, marked=self.marks is not None, start=self.start, number=self.number
-        )
-        twin.payload = self.payload.select(kept)
+        payload, marked = self.payload.select(kept), self.marks is not None
+        twin = Subwindow(payload, marked=marked, start=self.start, number=self.number)
         twin.seqs, twin.positions = self.seqs.select(kept), self.positions.select(kept)
         twin.low, twin.high = twin.positions.extremes()
         twin.positions.trim(twin._shared_positions(time_column))
