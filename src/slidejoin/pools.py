@@ -20,14 +20,18 @@ from threading import Lock, Thread
 from typing import Generic, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slidejoin.kernels import config
 from slidejoin.kernels.chores import (
+    AHEAD,
     AWAKE,
     MOST_ASIDE,
+    SHARED,
     Chores,
+    all_done,
+    finish,
     finish_aside,
-    finish_shared,
     is_done,
     new_board,
     put_aside,
@@ -36,6 +40,7 @@ from slidejoin.kernels.chores import (
 )
 
 Answer = TypeVar("Answer")
+Board = NDArray[np.int64]
 
 PATIENCE = 2_000_000  # nanoseconds that a helper looks for work before it sleeps
 ALONE_FOR = (0.002, 0.16)  # seconds without helpers when there were no cores for them: at first, and at most
@@ -94,10 +99,23 @@ class Crew:
     def aside(self, chores: Chores) -> Aside | None:
         """Have chores done in order by another thread while the caller goes on; None if they are done already."""
         few = 0 < len(chores) <= MOST_ASIDE
-        if self.threads == 1 or not few or config.DISABLE_JIT or not self._helpers.awake:
+        begun = self._helpers.begin(Aside(chores)) if few and self._watched else None
+        if begun is None:
             chores.perform()
-            return None
-        return self._helpers.aside(chores)
+        return begun
+
+    @property
+    def idle(self) -> bool:
+        """Whether others watch, and have nothing to do that somebody is going to need soon."""
+        return self._watched and self._helpers.may_begin(Ahead)
+
+    def ahead(self, chores: Chores) -> Ahead | None:
+        """Have chores, independent of each other, begun by others while the caller goes on; None if nobody does."""
+        return self._helpers.begin(Ahead(chores)) if self._watched else None
+
+    @property
+    def _watched(self) -> bool:
+        return self.threads > 1 and not config.DISABLE_JIT and self._helpers.awake
 
     def each(self, tasks: Sequence[Callable[[], Answer]]) -> list[Answer]:
         """Do all tasks, whoever is free the next; the answers in the order of the tasks.
@@ -177,32 +195,74 @@ class _Shared(Generic[Answer]):
         return cast(list[Answer], self._answers)
 
 
-class Aside:
+class Unfinished:
     """Chores that another thread may be doing; what they write is not to be read before ``settle()``."""
 
-    def __init__(self, helpers: _Helpers, chores: Chores) -> None:
-        self._helpers = helpers
+    def __init__(self, chores: Chores) -> None:
         self._chores = chores  # holds the arrays
         self._pid = os.getpid()
-        self._number = -1
+        self._helpers: _Helpers | None = None
 
-    def begin(self) -> None:
+    def begin(self, helpers: _Helpers) -> None:
         """From here on the arrays are written, so somebody must be holding this."""
-        self._number = put_aside(self._helpers.board, self._chores.table)
+        self._helpers = helpers
+        self._put_on(helpers.board, self._chores)
+
+    def settle(self) -> None:
+        """Help until they are done."""
+        helpers = self._helpers
+        if os.getpid() != self._pid:
+            # The thread that had begun is not there after a fork; beginning anew does no harm.
+            self._chores.perform()
+        elif helpers is not None and helpers.holds(self):
+            self._finish_on(helpers.board)
+            helpers.forget(self)
 
     @property
     def done(self) -> bool:
         """Whether the board is free of them."""
-        return bool(is_done(self._helpers.board, self._number))
+        return self._helpers is None or self._done_on(self._helpers.board)
 
-    def settle(self) -> None:
-        """Help until they are done."""
-        if os.getpid() != self._pid:
-            # The thread that had begun is not there after a fork; beginning anew does no harm.
-            self._chores.perform()
-        elif self._helpers.is_aside(self):
-            finish_aside(self._helpers.board, self._number)
-            self._helpers.forget(self)
+    def _put_on(self, board: Board, chores: Chores) -> None:
+        raise NotImplementedError
+
+    def _done_on(self, board: Board) -> bool:
+        raise NotImplementedError
+
+    def _finish_on(self, board: Board) -> None:
+        raise NotImplementedError
+
+
+class Ahead(Unfinished):
+    """Independent chores, which the caller is going to need soon."""
+
+    def _put_on(self, board: Board, chores: Chores) -> None:
+        self._table = chores.table  # the board has but its place
+        put_up(board, AHEAD, self._table)
+
+    def _done_on(self, board: Board) -> bool:
+        return bool(all_done(board, AHEAD))
+
+    def _finish_on(self, board: Board) -> None:
+        finish(board, AHEAD)
+
+
+class Aside(Unfinished):
+    """Chores that are done in order, some time."""
+
+    _number = -1  # of a table that there never is
+
+    def _put_on(self, board: Board, chores: Chores) -> None:
+        self._number = put_aside(board, chores.table)
+
+    def _done_on(self, board: Board) -> bool:
+        return bool(is_done(board, self._number))
+
+    def _finish_on(self, board: Board) -> None:
+        finish_aside(board, self._number)
+
+
+AnyUnfinished = TypeVar("AnyUnfinished", bound=Unfinished)
 
 
 class _Helpers:
@@ -215,8 +275,9 @@ class _Helpers:
         self.board = new_board()
         self._alone_until, self._alone_for = 0.0, ALONE_FOR[0]
         self._sharing = Lock()
-        self._putting_aside = Lock()
-        self._aside: Aside | None = None  # held until it is done, whatever becomes of the join that it is of
+        self._beginning = Lock()
+        # Of each kind the one that is on the board: held until it is done, whatever becomes of the join that it is of.
+        self._unfinished: dict[type[Unfinished], Unfinished] = {}
         for number in range(threads):
             Thread(target=self._serve, name=f"slidejoin-{number}", daemon=True).start()
 
@@ -242,10 +303,10 @@ class _Helpers:
         crowded, table = False, chores.table
         try:
             try:  # an interruption from here on finds the chores done: helpers write into their arrays
-                put_up(self.board, table)
+                put_up(self.board, SHARED, table)
                 errand()
             finally:
-                crowded = finish_shared(self.board)
+                crowded = finish(self.board, SHARED)
         finally:
             self._sharing.release()
         if crowded:
@@ -263,22 +324,27 @@ class _Helpers:
         self._alone_until = now + self._alone_for
         self._posted[0] += 1  # whoever watches stops
 
-    def aside(self, chores: Chores) -> Aside | None:
-        with self._putting_aside:
-            if self._aside is None or self._aside.done:
-                self._aside = Aside(self, chores)
-                self._aside.begin()
-                return self._aside
-        chores.perform()  # they are busy with something else
-        return None
+    def may_begin(self, kind: type[Unfinished]) -> bool:
+        """Whether nothing of a kind is on the board."""
+        held = self._unfinished.get(kind)
+        return held is None or held.done
 
-    def is_aside(self, aside: Aside) -> bool:
-        return self._aside is aside
+    def begin(self, unfinished: AnyUnfinished) -> AnyUnfinished | None:
+        """Put chores on the board; None if they are busy with others of the kind."""
+        with self._beginning:
+            if not self.may_begin(type(unfinished)):
+                return None
+            self._unfinished[type(unfinished)] = unfinished
+            unfinished.begin(self)
+        return unfinished
 
-    def forget(self, aside: Aside) -> None:
-        with self._putting_aside:
-            if self._aside is aside:
-                self._aside = None
+    def holds(self, unfinished: Unfinished) -> bool:
+        return self._unfinished.get(type(unfinished)) is unfinished
+
+    def forget(self, unfinished: Unfinished) -> None:
+        with self._beginning:
+            if self.holds(unfinished):
+                del self._unfinished[type(unfinished)]
 
     def _serve(self) -> None:
         while True:

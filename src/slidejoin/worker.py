@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from slidejoin.condition import BoundCondition, Ends, Watch
 from slidejoin.condition.types import I64_MAX, I64_MIN
 from slidejoin.index import OWN, Entries, Index, Probes, Ranges, Sizes
+from slidejoin.index.by_key import ByKey, SortedAhead
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, Seen, choose, replan
-from slidejoin.pools import ALONE, SHARE, Crew
+from slidejoin.pools import ALONE, SHARE, Ahead, Crew
 from slidejoin.window.arrivals import FEW, Arrivals, Int32s, Reach, out_of_order
 from slidejoin.window.ring import Memento, Ring
 from slidejoin.window.subwindow import Shelf, Subwindow
@@ -64,6 +65,21 @@ class Ready(NamedTuple):
     own: tuple[Entries, ...]
     ends: tuple[Ends | None, ...]
     asked: tuple[dict[type[Index], Probes], ...]
+    unfinished: Ahead | None = None  # another thread is still sorting what is in ``own``
+
+    def settled(self) -> Ready:
+        """The same when everything is sorted."""
+        if self.unfinished is not None:
+            self.unfinished.settle()
+        return self
+
+
+class Foreseen(NamedTuple):
+    """Rows that another thread sorts for the indexes of their own side, in case that they take part as they are."""
+
+    batch: pa.RecordBatch
+    plan: Access
+    sorted: SortedAhead
 
 
 class Placed(NamedTuple):
@@ -88,6 +104,7 @@ class Worker:
         self.bound: BoundCondition | None = None
         self.access: list[tuple[Access, ...] | None] = [None, None]
         self.seen = (Seen(), Seen())
+        self._foreseen: Foreseen | None = None
 
     # -- rows in ---------------------------------------------------------------------------------------
 
@@ -113,18 +130,48 @@ class Worker:
         assert ring is not None
         return Home(*ring.append(arrivals, lambda new: self._begin(new, arrivals.side)))
 
-    def prepare(self, arrivals: Arrivals, crew: Crew = ALONE) -> Ready:
+    def foresee(self, side: int, batch: pa.RecordBatch) -> None:
+        """Rows have come: let another thread sort them while it is found out which take part, and what they may join.
+
+        Nothing depends on it. Only columns as they are: expressions wait until it is known which rows they are for.
+        """
+        self._foreseen = None
+        chosen = self.access[side] or ()
+        if self.crew.threads == 1 or len(chosen) != 1:
+            return
+        plan = chosen[0]
+        if plan.path is None or plan.branch.filters[side] is not None or not issubclass(plan.index, ByKey):
+            return
+        keys = plan.path.plain_keys(batch, narrow=plan.index.narrow)
+        ahead = None if keys is None else plan.index.arrange_ahead(keys, self.crew)
+        if ahead is not None:
+            self._foreseen = Foreseen(batch, plan, ahead)
+
+    def _as_foreseen(self, group: Sequence[Arrivals]) -> SortedAhead | None:
+        """The rows of a group, if another thread was to sort just these."""
+        foreseen, self._foreseen = self._foreseen, None
+        if foreseen is None or len(group) != 1 or group[0].batch is not foreseen.batch:
+            return None
+        chosen = self.access[group[0].side]
+        as_planned = chosen is not None and len(chosen) == 1 and chosen[0] is foreseen.plan
+        return foreseen.sorted if as_planned else None
+
+    def prepare(self, arrivals: Arrivals, crew: Crew = ALONE, ahead: SortedAhead | None = None) -> Ready:
         """Sort rows for the indexes of both sides; nothing that others change is read, so it may be done ahead."""
         mine, theirs = self.access[arrivals.side] or (), self.access[1 - arrivals.side] or ()
-        own = self._own(arrivals, crew)
+        own = self._own(arrivals, crew) if ahead is None else (ahead.entries,)
         asked = []
         for number, access in enumerate(theirs):
             held = own[number] if number < len(own) else None
-            probes = None if held is None else around(access, mine[number], held)
+            probes = None if held is None else around(access, mine[number], held, ahead)
             if probes is None:
+                if ahead is not None:
+                    ahead.unfinished.settle()
                 probes = arranged(access, arrivals, None if held is None else held.ids)
             asked.append({access.index: probes})
-        return Ready(arrivals, (self.access[0], self.access[1]), own, self._ends(arrivals), tuple(asked))
+        plans = (self.access[0], self.access[1])
+        unfinished = None if ahead is None else ahead.unfinished
+        return Ready(arrivals, plans, own, self._ends(arrivals), tuple(asked), unfinished)
 
     def _own(self, arrivals: Arrivals, crew: Crew = ALONE) -> tuple[Entries, ...]:
         """What the indexes of the rows' own side are going to hold of them."""
@@ -168,7 +215,7 @@ class Worker:
 
     def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
         """Insert rows that were stored into the indexes of their subwindow."""
-        own, (subwindow, first) = placed.ready.own, placed.home
+        own, (subwindow, first) = placed.ready.settled().own, placed.home
         if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
             return
         shelve(subwindow, own, first, placed.arrivals.rows, crew)
@@ -205,8 +252,9 @@ class Worker:
     def join(self, group: Sequence[Arrivals], step: Step) -> None:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
         homes: list[Home] = []
+        ahead = self._as_foreseen(group)
         with self.crew.meanwhile(lambda: homes.extend(map(self.store, group))):
-            ready = [self.prepare(arrivals, self.crew) for arrivals in group]
+            ready = [self.prepare(arrivals, self.crew, ahead) for arrivals in group]
         placed = self._placed(ready, homes)
         if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
@@ -294,7 +342,7 @@ class Worker:
         foreseen = ready.asked[number].get(access.index) if number < len(ready.asked) else None
         if foreseen is not None:
             return foreseen
-        hint = ready.own[number].ids if number < len(ready.own) else None
+        hint = ready.settled().own[number].ids if number < len(ready.own) else None
         probes = arranged(access, ready.arrivals, hint)
         if number < len(ready.asked):
             ready.asked[number][access.index] = probes
@@ -627,8 +675,8 @@ def arranged(access: Access, arrivals: Arrivals, hint: Int32s | None) -> Probes:
     return access.index.arrange_probes(rows, lows, highs, hint)
 
 
-def around(access: Access, own: Access, held: Entries) -> Probes | None:
-    """The probes made of the rows' own entries, where intervals lie around the rows' own keys.
+def around(access: Access, own: Access, held: Entries, ahead: SortedAhead | None) -> Probes | None:
+    """The probes made of the rows' own entries, which may be sorted ``ahead``, where intervals lie around their keys.
 
     Both are of the same rows then: where one expression is NULL, so is the other, and the filters are the branch's.
     """
@@ -640,10 +688,10 @@ def around(access: Access, own: Access, held: Entries) -> Probes | None:
     below, above = ends
     if below is None or above is None:
         return None
-    least, most = int(held.keys[0]), int(held.keys[-1])
+    least, most = (int(held.keys[0]), int(held.keys[-1])) if ahead is None else (ahead.least, ahead.most)
     if least + min(below, above) < I64_MIN or most + max(below, above) > I64_MAX:
         return None
-    return Probes.around(held.ids, held.keys, below, above)
+    return Probes.around(held.ids, held.keys, below, above, None if ahead is None else ahead.unfinished)
 
 
 def equip(subwindow: Subwindow, chosen: Sequence[Access]) -> None:

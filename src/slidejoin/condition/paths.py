@@ -182,6 +182,13 @@ class AccessPath:
         """Ordinals of the key of every row of a stored-side batch; ``narrow``: of 32 bits, if the column has no more."""
         return self.trees[0].key.encode(batch, narrow=narrow)
 
+    def plain_keys(self, batch: pa.RecordBatch, *, narrow: bool = False) -> np.ndarray | None:
+        """What ``keys`` gives if they are a column as it is and none is NULL, or None."""
+        if not all(tree.key.plain for tree in self.trees):
+            return None
+        values, valid = self.keys(batch, narrow=narrow)
+        return values if valid is None else None
+
     def slots(self, probe: Probe) -> Slots:
         """Where the partners of every probing row lie: in any of these; ends may be the same for all rows."""
         slots = self.trees[0].slots(probe)

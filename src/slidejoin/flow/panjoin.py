@@ -24,6 +24,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple
 
+import pyarrow as pa
+
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
 from slidejoin.pairs import Segment
@@ -63,6 +65,9 @@ class PanJoin:
     def workers(self) -> int:
         """How many there are; it may be another number at the next push."""
         return WORKERS * self.worker.crew.threads
+
+    def foresee(self, side: int, batch: pa.RecordBatch) -> None:
+        """Nothing: pieces are sorted while others are probed with."""
 
     def route(self, arrivals: Sequence[Arrivals], *, together: bool, step: Step, leave: Leave | None) -> None:
         """Send a push through the workers, one piece being sorted while another is probed."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
+import pyarrow as pa
+
 from slidejoin.window.arrivals import Arrivals
 from slidejoin.worker import Step, Worker
 
@@ -19,6 +21,9 @@ class Flow(Protocol):
     piece_rows: int
 
     def __init__(self, worker: Worker, piece_rows: int) -> None: ...
+
+    def foresee(self, side: int, batch: pa.RecordBatch) -> None:
+        """Rows have come that are routed as soon as the books are kept; if as they are, what is begun now is of use."""
 
     def route(self, arrivals: Sequence[Arrivals], *, together: bool, step: Step, leave: Leave | None) -> None:
         """Send a push on its way. ``together``: the sides arrive interleaved by rank.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import pyarrow as pa
+
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
 from slidejoin.pools import SHARE
@@ -22,6 +24,12 @@ class Single:
     def __init__(self, worker: Worker, piece_rows: int) -> None:
         self.worker = worker
         self.piece_rows = piece_rows
+
+    def foresee(self, side: int, batch: pa.RecordBatch) -> None:
+        """Others can sort what comes in one piece."""
+        if 2 * SHARE <= batch.num_rows <= self.piece_rows:
+            self.worker.crew.wake()
+            self.worker.foresee(side, batch)
 
     def route(self, arrivals: Sequence[Arrivals], *, together: bool, step: Step, leave: Leave | None) -> None:
         """Send a push to the worker, piece by piece."""

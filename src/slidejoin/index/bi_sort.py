@@ -64,20 +64,22 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     scratch = room_for_found((runs + SPARE) * asked)
     pieces = crew.pieces(asked)
     # Bounds around centres are made where they are used; by several threads, each makes its own in its cache.
-    centres = NONE if probes.centres is None else probes.centres
-    bounds = probes.ends if probes.centres is None else room_for_bounds(asked)
-    around = (places, centres, probes.below, probes.above)
+    probing_rows, centres = probes.places
+    bounds = probes.ends if centres is None else room_for_bounds(asked)
+    around = (places, NONE if centres is None else centres, probes.below, probes.above)
     if pieces == 1:
         counts = np.empty(3 * runs, dtype=np.int64)
-        room = (NONE, NONE) if probes.centres is None else bounds
-        total = find_in_runs(*around, *room, *bounds, probes.rows, *scratch, counts)
+        room = (NONE, NONE) if centres is None else bounds
+        probes.settle()
+        total = find_in_runs(*around, *room, *bounds, probing_rows, *scratch, counts)
         return counts.tolist(), scratch[1:, :total].copy()
     counts, targets = np.empty(3 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
     totals = np.empty(3 * runs, dtype=np.int64)
     own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
-    write_find(finds, *around, *bounds, probes.rows, own, rows, starts, ends, counts)
+    write_find(finds, *around, *bounds, probing_rows, own, rows, starts, ends, counts)
+    probes.settle()
     crew.share(finding)
     out = np.empty((3, add_up(counts, targets, totals)), dtype=np.int32)
     write_collect(collecting.room(pieces), finds, counts, targets, rows, starts, ends, *out)

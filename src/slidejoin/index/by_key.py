@@ -6,14 +6,23 @@ in the index as well (seed 000, III-E).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, in_order
 from slidejoin.kernels.chores import Chores, write_merge, write_sort
 from slidejoin.kernels.order import COUNTERS, gather_ascending, overview, sort_order, width_for
-from slidejoin.pools import ALONE, SHARE, Crew
+from slidejoin.pools import ALONE, SHARE, Ahead, Crew
+
+
+class SortedAhead(NamedTuple):
+    """A batch that another thread is sorting: what the entries hold is not to be read before that is settled."""
+
+    entries: Entries
+    least: int
+    most: int
+    unfinished: Ahead
 
 
 class ByKey:
@@ -24,6 +33,19 @@ class ByKey:
     def arrange_entries(cls, keys: Keys, ids: Int32s | None, crew: Crew = ALONE) -> Entries:
         ascending, order = sort_shared(keys, crew, narrow=cls.narrow)
         return Entries(ascending, in_order(ids, order))
+
+    @classmethod
+    def arrange_ahead(cls, keys: Keys, crew: Crew) -> SortedAhead | None:
+        """Let another thread do what ``arrange_entries`` does with ids that count; None if it is not worth it."""
+        if len(keys) < 2 * SHARE or not crew.idle:
+            return None
+        ascending, least, most = overview(keys)
+        if ascending:
+            return None
+        chores = Chores()
+        entries = sorting(keys, least, most, 1, chores, narrow=cls.narrow)
+        unfinished = crew.ahead(chores)
+        return None if unfinished is None else SortedAhead(entries, least, most, unfinished)
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:
@@ -46,15 +68,10 @@ def sort_shared(values: Keys, crew: Crew, *, narrow: bool = False) -> tuple[Keys
     ascending, least, most = overview(values)
     if ascending:
         return values, np.arange(len(values), dtype=np.int32)
-    rows, width = len(values), width_for(values, least, most, narrow=narrow)
-    sorting, ends = Chores(), [rows * piece // pieces for piece in range(pieces + 1)]
-    keys: Keys = np.empty(rows, dtype=width)
-    order = np.empty(rows, dtype=np.int32)
-    # Not the thread's own memory for it: what the caller does beside may need that.
-    counters, words = np.empty(pieces * COUNTERS, dtype=np.int32), np.empty((2, rows), dtype=np.uint64)
-    moved_order = np.empty(rows, dtype=np.int32)
-    write_sort(sorting.room(pieces), values, least, most, counters, *words, moved_order, keys, order)
-    crew.share(sorting)
+    chores = Chores()
+    keys, order = sorting(values, least, most, pieces, chores, narrow=narrow)
+    ends = [len(values) * piece // pieces for piece in range(pieces + 1)]
+    crew.share(chores)
     while len(ends) > 2:
         merging, stretches = Chores(), 2 * pieces // (len(ends) - 1)
         merged, merged_order = np.empty_like(keys), np.empty_like(order)
@@ -71,3 +88,16 @@ def sort_shared(values: Keys, crew: Crew, *, narrow: bool = False) -> tuple[Keys
         crew.share(merging)
         keys, order, ends = merged, merged_order, ends[::2]
     return keys, order
+
+
+def sorting(values: Keys, least: int, most: int, pieces: int, chores: Chores, *, narrow: bool) -> Entries:
+    """Sorted values and their positions, in so many pieces, each when its chore is done."""
+    rows = len(values)
+    keys: Keys = np.empty(rows, dtype=width_for(values, least, most, narrow=narrow))
+    order = np.empty(rows, dtype=np.int32)
+    # Not the thread's own memory for it: what the caller does beside may need that.
+    counters, words = np.empty(pieces * COUNTERS, dtype=np.int32), np.empty((2, rows), dtype=np.uint64)
+    moved_order = np.empty(rows, dtype=np.int32)
+    write_sort(chores.room(pieces), values, least, most, counters, *words, moved_order, keys, order)
+    chores.hold(values, counters, words, moved_order, keys, order)
+    return Entries(keys, order)

@@ -19,7 +19,7 @@ import numpy as np
 
 from slidejoin.index.entries import Entries, Int32s, Int64s, Keys, in_order, numbered
 from slidejoin.kernels.order import add_both
-from slidejoin.pools import ALONE, Crew
+from slidejoin.pools import ALONE, Ahead, Crew
 
 __all__ = [
     "Entries",
@@ -41,29 +41,58 @@ class Probes:
     Where they lie as far below and above a centre in every row, the centres are enough.
     """
 
-    __slots__ = ("_ends", "_scratch", "above", "below", "centres", "rows")
+    __slots__ = ("_centres", "_ends", "_rows", "_scratch", "_unfinished", "above", "below")
 
     def __init__(self, rows: Int32s, lows: Int64s, highs: Int64s) -> None:
-        self.rows = rows
-        self.centres: Keys | None = None
+        self._rows = rows
+        self._centres: Keys | None = None
         self.below, self.above = 0, 0
         self._ends: tuple[Int64s, Int64s] | None = (lows, highs)
         self._scratch: Int32s | None = None
+        self._unfinished: Ahead | None = None
 
     @staticmethod
-    def around(rows: Int32s, centres: Keys, below: int, above: int) -> Probes:
-        """Probes from ``centre + below`` to ``centre + above``; neither may overflow."""
+    def around(
+        rows: Int32s, centres: Keys, below: int, above: int, unfinished: Ahead | None = None
+    ) -> Probes:
+        """Probes from ``centre + below`` to ``centre + above``; neither may overflow.
+
+        ``unfinished``: another thread is still writing rows and centres.
+        """
         probes = Probes(rows, centres, centres)
-        probes.centres, probes.below, probes.above, probes._ends = centres, below, above, None
+        probes._centres, probes.below, probes.above, probes._ends = centres, below, above, None
+        probes._unfinished = unfinished
         return probes
+
+    def settle(self) -> None:
+        """Wait until everything is there."""
+        if self._unfinished is not None:
+            self._unfinished.settle()
+            self._unfinished = None
+
+    @property
+    def places(self) -> tuple[Int32s, Keys | None]:
+        """Rows and centres, if there are any, for who settles before reading them."""
+        return self._rows, self._centres
+
+    @property
+    def rows(self) -> Int32s:
+        self.settle()
+        return self._rows
+
+    @property
+    def centres(self) -> Keys | None:
+        self.settle()
+        return self._centres
 
     @property
     def ends(self) -> tuple[Int64s, Int64s]:
         """The lower and the upper bounds."""
         if self._ends is None:
-            assert self.centres is not None
+            centres = self.centres
+            assert centres is not None
             self._ends = np.empty(len(self), dtype=np.int64), np.empty(len(self), dtype=np.int64)
-            add_both(self.centres, self.below, self.above, *self._ends)
+            add_both(centres, self.below, self.above, *self._ends)
         return self._ends
 
     @property
@@ -75,7 +104,7 @@ class Probes:
         return self.ends[1]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
 
     @property
     def scratch(self) -> Int32s:
@@ -84,15 +113,15 @@ class Probes:
         One is for the index's own use, then probing rows, starts and ends of what was found.
         """
         if self._scratch is None:
-            self._scratch = np.empty((4, len(self.rows)), dtype=np.int32)
+            self._scratch = np.empty((4, len(self)), dtype=np.int32)
         return self._scratch
 
     def pieces(self, size: int) -> list[Probes]:
         """Cut into consecutive pieces of at least ``size``, of about equal length."""
-        count = max(1, len(self.rows) // size)
+        count = max(1, len(self) // size)
         if count == 1:
             return [self]
-        ends = [len(self.rows) * piece // count for piece in range(count + 1)]
+        ends = [len(self) * piece // count for piece in range(count + 1)]
         return [self.part(slice(at, end)) for at, end in itertools.pairwise(ends)]
 
     def part(self, which: slice | Int64s) -> Probes:

@@ -3,8 +3,9 @@
 Design      a chore is a row of 16 words: which kernel, and the addresses and lengths that it is called with. A
             board is where one thread puts up a table of chores and others look for them. Each takes a chore by
             changing one word (the number of the table and which of its chores are left), so no table is taken
-            from after it has been replaced. A board has two lanes: chores that the one who puts them up does as
-            well and waits for, and chores that are done aside, in order, while it goes on.
+            from after it has been replaced. A board has three lanes, in the order in which helpers look at them:
+            chores that the one who puts them up does as well and waits for; chores done ahead, while it goes on, as it
+            is going to need them soon; and chores that are done aside, in order, whenever nothing else is to be done.
 Invariants  a table is replaced only when all its chores are done; whoever puts it up holds the arrays until then.
             What is read of a board before a chore is taken is in the board itself: it may be old, but is never gone,
             and whoever goes by it finds LEFT changed.
@@ -33,13 +34,13 @@ FIND, COLLECT, CHECK, EXPAND, SORT, MERGE, COUNT, DROP, SAMPLE = range(9)
 
 # Of a board: the lanes, how many threads watch, and what does chores. Words that different threads write are in
 # different cache lines.
-SHARED, AWAKE, PERFORM, ASIDE = 0, 32, 40, 48
-# Of a lane. TABLE is the place of the shared chores; those aside are themselves there.
+SHARED, AHEAD, AWAKE, PERFORM, ASIDE = 0, 32, 64, 72, 80
+# Of a lane. TABLE is the place of the chores; those aside are themselves there.
 LEFT, DONE, LENGTH, TABLE = 0, 8, 16, 24
 MOST_ASIDE = 24  # chores; runs grow by at least a quarter, and batches are not that many
 BOARD = ASIDE + TABLE + MOST_ASIDE * WORDS
-# LEFT of the shared lane has the number of the table, where what is left of it begins, and where it ends; of the
-# other, the number of the table, how many of its chores are not done, and how many stretches of the next are taken.
+# LEFT has the number of the table, where what is left of it begins, and where it ends; of the lane aside, the number of
+# the table, how many of its chores are not done, and how many stretches of the next are taken.
 HALF = 16  # bits of the latter two
 MANY = (1 << HALF) - 1
 STRETCH = 1 << 14  # rows that are merged aside before looking for something more urgent: 30 microseconds
@@ -421,21 +422,21 @@ def perform(chores):  # type: ignore[no-untyped-def]
             sample(chore)
 
 
-@kernel(types.boolean(OUT_I64, types.boolean))
-def take(board, first):  # type: ignore[no-untyped-def]
-    """Take the first or the last of the shared chores that are left, and do it; False if none is left.
+@kernel(types.boolean(OUT_I64, types.int64, types.boolean))
+def take(board, lane, first):  # type: ignore[no-untyped-def]
+    """Take the first or the last of a lane's chores that are left, and do it; False if none is left.
 
     Who puts them up begins at one end and helpers at the other, so that mostly the same thread has the same part of
     the arrays, call after call, in its cache.
     """
-    left = look(board, SHARED + LEFT)
+    left = look(board, lane + LEFT)
     begin, end = (left >> HALF) & MANY, left & MANY
     if begin == end:
         return False
-    if swap(board, SHARED + LEFT, left, left + (1 << HALF) if first else left - 1):
+    if swap(board, lane + LEFT, left, left + (1 << HALF) if first else left - 1):
         at = (begin if first else end - 1) * WORDS
-        call(board[PERFORM], int64s_at(board[SHARED + TABLE], at + WORDS)[at:])
-        add(board, SHARED + DONE, 1)
+        call(board[PERFORM], int64s_at(board[lane + TABLE], at + WORDS)[at:])
+        add(board, lane + DONE, 1)
     return True
 
 
@@ -445,28 +446,33 @@ def next_table(board, lane):  # type: ignore[no-untyped-def]
     return ((look(board, lane + LEFT) >> 2 * HALF) + 1) << 2 * HALF
 
 
-@kernel(types.void(OUT_I64, I64))
-def put_up(board, chores):  # type: ignore[no-untyped-def]
-    """Put chores up to be shared; whoever does so has to ``finish_shared`` them."""
-    board[SHARED + TABLE] = address(chores)
-    board[SHARED + LENGTH] = len(chores) // WORDS
-    put(board, SHARED + DONE, 0)
-    put(board, SHARED + LEFT, next_table(board, SHARED) | board[SHARED + LENGTH])
+@kernel(types.void(OUT_I64, types.int64, I64))
+def put_up(board, lane, chores):  # type: ignore[no-untyped-def]
+    """Put chores up that are independent of each other; whoever does so has to ``finish`` them."""
+    board[lane + TABLE] = address(chores)
+    board[lane + LENGTH] = len(chores) // WORDS
+    put(board, lane + DONE, 0)
+    put(board, lane + LEFT, next_table(board, lane) | board[lane + LENGTH])
 
 
-@kernel(types.boolean(OUT_I64))
-def finish_shared(board):  # type: ignore[no-untyped-def]
+@kernel(types.boolean(OUT_I64, types.int64))
+def all_done(board, lane):  # type: ignore[no-untyped-def]
+    """Whether all chores that were put up in a lane are done."""
+    return look(board, lane + DONE) == board[lane + LENGTH]
+
+
+@kernel(types.boolean(OUT_I64, types.int64))
+def finish(board, lane):  # type: ignore[no-untyped-def]
     """Do what others have left of the chores that are up, if any, and wait until all are done.
 
     Returns whether that took too long: who had taken one has no core to run on.
     """
-    count = board[SHARED + LENGTH]
-    while take(board, True):
+    while take(board, lane, True):
         continue
-    if look(board, SHARED + DONE) == count:
+    if all_done(board, lane):
         return False
     begun = now()
-    while look(board, SHARED + DONE) < count:
+    while not all_done(board, lane):
         pause()
     return now() - begun > SLICE
 
@@ -537,7 +543,7 @@ def serve(board, posted, seen, patience):  # type: ignore[no-untyped-def]
     looks = 0  # counted for where there is no clock
     crowded = False
     while before - since <= patience and looks < LOOKS and look(posted, 0) == seen and not crowded:
-        if take(board, False) or take_aside(board):
+        if take(board, SHARED, False) or take(board, AHEAD, False) or take_aside(board):
             since = before = now()
             looks = 0
         else:

@@ -43,6 +43,11 @@ class Key:
     def exact(self) -> bool:
         return self.codec in ("int", "uint", "float")
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is a column as it is: then nothing can be wrong with any row."""
+        return isinstance(self.expression, typed.Col)
+
     def encode(self, batch: pa.RecordBatch, *, narrow: bool = False) -> Keys:
         """Ordinals of every row of a stored-side batch; ``narrow``: of 32 bits, if the column has no more."""
         node = self.expression
