@@ -94,9 +94,14 @@ class Segment(NamedTuple):
 
     probing: Arrivals
     stored: Subwindow
-    ranges: Ranges
+    found: Ranges
     pairs: int
     check: Check | None = None  # set: the ranges are candidates and `pairs` counts those that pass
+
+    @property
+    def ranges(self) -> Ranges:
+        """What was found, when everything is there."""
+        return self.found.settled()
 
     def pieces(self, limit: int) -> Iterator[tuple[Int32s, Int32s]]:
         """The pairs as ``(probing rows, stored ids)``, at most ``limit`` at a time."""
@@ -105,11 +110,10 @@ class Segment(NamedTuple):
                 if len(rows):
                     yield rows, ids
             return
-        for at, offset, count in cuts(self.ranges, limit):
+        ranges = self.ranges
+        for at, offset, count in cuts(ranges, limit):
             rows, ids = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
-            expand(
-                self.ranges.rows, self.ranges.starts, self.ranges.ends, self.ranges.ids, at, offset, rows, ids
-            )
+            expand(*ranges[:4], at, offset, rows, ids)
             yield rows, ids
 
     def write_numbers(self, left: Int64s, right: Int64s, sharing: Sharing | None) -> None:

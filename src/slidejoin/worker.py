@@ -383,7 +383,7 @@ class Worker:
                 certain = bounds is not None and watched is not None and watched.within(bounds)
                 verify = None if certain else access.verify
                 if window and access.index.by_arrival and shelf.ascending:
-                    window, ranges = False, [within(each, arrivals, subwindow) for each in answers]
+                    window, ranges = False, [within(each.settled(), arrivals, subwindow) for each in answers]
                 if window and verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
                     subwindow.compact()
                     if covers(reach, shelf):
@@ -403,7 +403,7 @@ class Worker:
             return [Segment(arrivals, subwindow, ranges, ranges.pairs) for ranges in answers if ranges.pairs]
         keep_all = self.order != "none"
         kept = [
-            survivors(ranges, arrivals, subwindow, check, crew, keep_all=keep_all)
+            survivors(ranges.settled(), arrivals, subwindow, check, crew, keep_all=keep_all)
             for ranges in answers
             if ranges.pairs
         ]

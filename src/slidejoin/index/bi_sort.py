@@ -24,7 +24,7 @@ from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Rang
 from slidejoin.index.runs import Runs
 from slidejoin.kernels.chores import Chores, add_up, place_of, write_collect, write_find, write_sample
 from slidejoin.kernels.search import BLOCK, RUN_WORDS, SPARE, find_in_runs
-from slidejoin.pools import ALONE, Crew
+from slidejoin.pools import ALONE, Ahead, Crew
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -35,6 +35,7 @@ class _Room(local):
     def __init__(self) -> None:
         self.found = np.empty((4, 0), dtype=np.int32)
         self.bounds = np.empty((2, 0), dtype=np.int64)
+        self.unfinished: Ahead | None = None  # what was found the last time is still being taken out
 
 
 _room = _Room()
@@ -42,6 +43,9 @@ _room = _Room()
 
 def room_for_found(columns: int) -> Int32s:
     """Four rows of at least so many columns: what a search needs for itself, and what it finds."""
+    if _room.unfinished is not None:
+        _room.unfinished.settle()
+        _room.unfinished = None
     if _room.found.shape[1] < columns:
         _room.found = np.empty((4, columns), dtype=np.int32)
     return _room.found
@@ -55,10 +59,11 @@ def room_for_bounds(rows: int) -> tuple[Int64s, Int64s]:
     return lows, highs
 
 
-def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int32s]:
+def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int32s, Ahead | None]:
     """The counts of each run, as ``find_in_runs`` has them, and the ranges: probing rows, starts and ends, run after run.
 
-    The probes are cut where they are sorted, by key: then each thread reads its own part of every run.
+    The probes are cut where they are sorted, by key: then each thread reads its own part of every run. What the pieces
+    have found is brought together by another thread, which may not be done with it.
     """
     asked, runs = len(probes), len(places) // RUN_WORDS
     scratch = room_for_found((runs + SPARE) * asked)
@@ -72,7 +77,7 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
         room = (NONE, NONE) if centres is None else bounds
         probes.settle()
         total = find_in_runs(*around, *room, *bounds, probing_rows, *scratch, counts)
-        return counts.tolist(), scratch[1:, :total].copy()
+        return counts.tolist(), scratch[1:, :total].copy(), None
     counts, targets = np.empty(3 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
     totals = np.empty(3 * runs, dtype=np.int64)
     own, rows, starts, ends = scratch
@@ -83,8 +88,11 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
     crew.share(finding)
     out = np.empty((3, add_up(counts, targets, totals)), dtype=np.int32)
     write_collect(collecting.room(pieces), finds, counts, targets, rows, starts, ends, *out)
-    crew.share(collecting)
-    return totals.tolist(), out
+    collecting.hold(scratch, counts, targets, out)
+    _room.unfinished = crew.ahead(collecting)
+    if _room.unfinished is None:
+        crew.share(collecting)
+    return totals.tolist(), out, _room.unfinished
 
 
 class SampledRun(NamedTuple):
@@ -141,7 +149,7 @@ class BiSort(ByKey):
         ]
         if len(probes) == 0 or not places:
             return [[] for _ in indexes]
-        counts, (rows, starts, ends) = found_in(np.array(places), probes, crew)
+        counts, (rows, starts, ends), unfinished = found_in(np.array(places), probes, crew)
         found: list[Sequence[Ranges]] = []
         at, numbers = 0, zip(*[iter(counts)] * 3, strict=True)
         for each in held:
@@ -150,8 +158,8 @@ class BiSort(ByKey):
                 kept, pairs, cut = next(numbers)
                 if kept:
                     some = slice(at, at + kept)
-                    left_out = first is not None and cut > 0
-                    answers.append(Ranges(rows[some], starts[some], ends[some], run.ids, pairs, left_out))
+                    whose = (run.ids, pairs, first is not None and cut > 0, unfinished)
+                    answers.append(Ranges(rows[some], starts[some], ends[some], *whose))
                     at += kept
             found.append(answers)
         return found

@@ -141,7 +141,8 @@ class Probes:
 class Ranges(NamedTuple):
     """Answers: probing row ``rows[i]`` matches ``ids[starts[i]:ends[i]]``; no range is empty.
 
-    ``cut``: there is a first id that is asked for, and none of these is below it.
+    ``cut``: there is a first id that is asked for, and none of these is below it. ``unfinished``: another thread is still
+    writing rows, starts and ends; how many pairs there are is known.
     """
 
     rows: Int32s
@@ -150,6 +151,13 @@ class Ranges(NamedTuple):
     ids: Int32s
     pairs: int
     cut: bool = False
+    unfinished: Ahead | None = None
+
+    def settled(self) -> Ranges:
+        """The same when everything is there."""
+        if self.unfinished is not None:
+            self.unfinished.settle()
+        return self
 
 
 class Index(Protocol):

@@ -119,7 +119,6 @@ class Ring:
         ``build`` gives a subwindow its indexes that was copied without them.
         """
         self.bound = bound
-        rows = self.rows
         kept = []
         lost = []
         for subwindow in self.subwindows:
@@ -131,7 +130,7 @@ class Ring:
             if len(gone):
                 lost.append((subwindow, gone))
             half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
-            if half_gone and subwindow.dead * WORTHWHILE >= rows:
+            if half_gone and subwindow.dead * WORTHWHILE >= self.rows:
                 subwindow = subwindow.renewed(self.time_column, crew)  # noqa: PLW2901 - from here on it is this one
                 if not subwindow.timely.indexes:
                     build(subwindow)

@@ -235,6 +235,8 @@ class Subwindow:
 
     def late_among(self, first: int, count: int) -> NDArray[np.bool_] | None:
         """Which of some consecutive rows are late; None if none is."""
+        if not len(self.late_ids):
+            return None
         begin, end = np.searchsorted(self.late_ids, (first, first + count))
         if begin == end:
             return None
@@ -291,7 +293,8 @@ class Subwindow:
         return np.flatnonzero(gone).astype(np.int32)
 
     def _late_below(self, bound: int) -> int:
-        return int(np.count_nonzero(self.positions.of(self.late_ids) < bound))
+        late = self.late_ids
+        return int(np.count_nonzero(self.positions.of(late) < bound)) if len(late) else 0
 
     def _timely_from(self, bound: int) -> tuple[int, int]:
         """How many timely rows, which ascend, are below the bound, and the id of the first that is not."""
