@@ -369,10 +369,14 @@ class Worker:
         """What subwindows answer, as pairs that are known to match.
 
         Ranges over rows that are all in the window need no expanding; so where much of a subwindow that is
-        partly gone matches, taking the gone rows out once is cheaper than looking at every pair.
+        partly gone matches, taking the gone rows out once is cheaper than looking at every pair. It is done at once
+        where it was the last time.
         """
         segments: list[Segment] = []
         for (reach, near, _), probes in asking:
+            for subwindow, shelf in near:
+                if shelf.busy and not covers(reach, shelf):
+                    subwindow.compact(crew)
             # Asked before probing: another thread may compact meanwhile.
             partly = [not covers(reach, shelf) for _, shelf in near]
             first = [first_visible(reach, *one) if cut else 0 for one, cut in zip(near, partly, strict=True)]
@@ -384,10 +388,13 @@ class Worker:
                 verify = None if certain else access.verify
                 if window and access.index.by_arrival and shelf.ascending:
                     window, ranges = False, [within(each.settled(), arrivals, subwindow) for each in answers]
-                if window and verify is None and sum(r.pairs for r in ranges) > BUSY * subwindow.rows:
-                    subwindow.compact()
-                    if covers(reach, shelf):
-                        window, ranges = False, shelf.indexes[number].probe(probes)
+                if verify is None:
+                    shelf.busy = sum(one.pairs for one in ranges) > BUSY * subwindow.rows
+                    if window and shelf.busy:
+                        subwindow.compact(crew)
+                        if covers(reach, shelf):
+                            window = False
+                            [ranges] = access.index.probe_all([shelf.indexes[number]], probes, crew)
                 segments += self._checked(ranges, subwindow, Check(window, verify), arrivals, crew)
         return segments
 

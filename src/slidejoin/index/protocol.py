@@ -201,7 +201,8 @@ class Index(Protocol):
     ) -> list[Sequence[Ranges]]:
         """What each of several indexes of this kind answers; asked together, they may save calls.
 
-        ``first`` has an id for each: lower ones are not asked for, and left out where that costs little.
+        ``first`` has an id for each: lower ones are not asked for, and left out where that costs little. Answers may be
+        unfinished where a crew is given.
         """
 
     def drop_below(self, first: int, shift: int = 0, crew: Crew = ALONE) -> None:

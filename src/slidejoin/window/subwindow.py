@@ -120,7 +120,7 @@ class Column:
 class Shelf:
     """Rows of a subwindow that are found together: an index for each branch, and the bounds of their positions."""
 
-    __slots__ = ("ascending", "cut_below", "high", "indexes", "low", "lowest")
+    __slots__ = ("ascending", "busy", "cut_below", "high", "indexes", "low", "lowest")
 
     def __init__(self) -> None:
         self.indexes: list[Index] = []
@@ -128,6 +128,9 @@ class Shelf:
         self.lowest = 0  # the least position that a probe can still meet here, or less
         self.ascending = True  # positions never decrease: those that left are a prefix
         self.cut_below: int | None = None  # rows below this position have been dropped from the indexes
+        self.busy = (
+            False  # so much was found here that looking at it again costs more than dropping what has left
+        )
 
     def append(self, low: int, high: int, *, ordered: bool) -> None:
         """Rows have come whose positions are within these bounds."""
@@ -318,7 +321,7 @@ class Subwindow:
         """The first of the timely rows, which ascend, that is not below the bound."""
         return self._timely_from(bound)[1]
 
-    def compact(self) -> None:
+    def compact(self, crew: Crew = ALONE) -> None:
         """Drop the timely rows that have left from the indexes, where they are a prefix.
 
         Safe beside probes of other threads: they see the rows, or see ``lowest`` raised.
@@ -329,7 +332,7 @@ class Subwindow:
                 return
             first = self.first_from(bound)
             for index in shelf.indexes:
-                index.drop_below(first)
+                index.drop_below(first, crew=crew)
             shelf.cut_below = bound
             shelf.lowest = self._position_of(first)
 
