@@ -27,6 +27,7 @@ def _small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slidejoin.worker.SHARE", 512)
     monkeypatch.setattr("slidejoin.pools.SHARE", 512)
     monkeypatch.setattr("slidejoin.index.by_key.SHARE", 512)
+    monkeypatch.setattr("slidejoin.flow.single.SHARE", 512)
     monkeypatch.setattr("slidejoin.flow.panjoin.PIECE_ROWS", 1024)
 
 
