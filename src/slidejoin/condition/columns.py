@@ -63,8 +63,13 @@ def raw(array: pa.Array, dtype: Any) -> np.ndarray:
 
 def integers(array: pa.Array) -> np.ndarray | None:
     """Whole numbers as they are stored, in their own width; None if it is no such array, or int64 does not hold them all."""
-    kind = array.type
-    return raw(array, _PLAIN[kind.id]) if pat.is_integer(kind) and not pat.is_uint64(kind) else None
+    dtype = integer_dtype(array.type)
+    return None if dtype is None else raw(array, dtype)
+
+
+def integer_dtype(kind: pa.DataType) -> Any:
+    """How whole numbers of a type are stored; None if it is no such type, or int64 does not hold them all."""
+    return _PLAIN[kind.id] if pat.is_integer(kind) and not pat.is_uint64(kind) else None
 
 
 def read(array: pa.Array) -> Value:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slidejoin.condition import ordinals, typed
-from slidejoin.condition.columns import integers, raw, validity
+from slidejoin.condition.columns import integer_dtype, integers, raw, validity
 from slidejoin.condition.evaluate import (
     Frame,
     evaluate,
@@ -43,6 +44,15 @@ class Key:
     def exact(self) -> bool:
         return self.codec in ("int", "uint", "float")
 
+    @cached_property
+    def _narrow(self) -> Any:
+        """How the column is stored, if it is one of whole numbers that 32 bits hold."""
+        node = self.expression
+        if not isinstance(node, typed.Col) or self.codec != "int":
+            return None
+        dtype = integer_dtype(node.arrow)
+        return dtype if dtype is not None and np.can_cast(dtype, np.int32) else None
+
     @property
     def plain(self) -> bool:
         """Whether it is a column as it is: then nothing can be wrong with any row."""
@@ -51,11 +61,9 @@ class Key:
     def encode(self, batch: pa.RecordBatch, *, narrow: bool = False) -> Keys:
         """Ordinals of every row of a stored-side batch; ``narrow``: of 32 bits, if the column has no more."""
         node = self.expression
-        if narrow and isinstance(node, typed.Col) and self.codec == "int":
+        if narrow and self._narrow is not None and isinstance(node, typed.Col):
             array = batch.column(node.name)
-            plain = integers(array)
-            if plain is not None and np.can_cast(plain.dtype, np.int32):
-                return Keys(plain.astype(np.int32, copy=False), validity(array))
+            return Keys(raw(array, self._narrow).astype(np.int32, copy=False), validity(array))
         if self.codec == "uint" and isinstance(node, typed.Col):
             array = batch.column(node.name)
             if array.type == pa.uint64():
