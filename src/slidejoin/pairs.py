@@ -84,9 +84,12 @@ class Sharing:
         self.crew = crew
         self.chores = Chores()
 
-    def room(self, pairs: int) -> Int64s:
-        """Room for the chores of so many pairs."""
-        return self.chores.room(self.crew.pieces(pairs))
+    def room(self, pairs: int, cuts: Int64s | None) -> tuple[Int64s, Int64s]:
+        """Room for the chores of so many pairs, and where to cut them, if that is known and worth it."""
+        pieces = self.crew.pieces(pairs)
+        if pieces == 1 or cuts is None:
+            return self.chores.room(pieces), NONE
+        return self.chores.room(len(cuts) // 2), cuts
 
 
 class Segment(NamedTuple):
@@ -127,9 +130,11 @@ class Segment(NamedTuple):
         if sharing is None:
             expand_numbers(*ranges[:4], of_rows, numbers.first, of_ids, column.first, probing, stored)
             return
+        room, cuts = sharing.room(self.pairs, ranges.cuts)
         write_expand(
-            sharing.room(self.pairs),
+            room,
             *ranges[:4],
+            cuts,
             of_rows,
             numbers.first,
             of_ids,

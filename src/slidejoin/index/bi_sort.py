@@ -59,8 +59,20 @@ def room_for_bounds(rows: int) -> tuple[Int64s, Int64s]:
     return lows, highs
 
 
-def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int32s, Ahead | None]:
+class Found(NamedTuple):
     """The counts of each run, as ``find_in_runs`` has them, and the ranges: probing rows, starts and ends, run after run.
+
+    Of several pieces, what else ``Ranges`` tell of them: ``cuts`` run by run.
+    """
+
+    counts: list[int]
+    ranges: Int32s
+    unfinished: Ahead | None = None
+    cuts: Int64s | None = None
+
+
+def found_in(places: Int64s, probes: Probes, crew: Crew) -> Found:
+    """What probes find in runs.
 
     The probes are cut where they are sorted, by key: then each thread reads its own part of every run. What the pieces
     have found is brought together by another thread, which may not be done with it.
@@ -77,22 +89,22 @@ def found_in(places: Int64s, probes: Probes, crew: Crew) -> tuple[list[int], Int
         room = (NONE, NONE) if centres is None else bounds
         probes.settle()
         total = find_in_runs(*around, *room, *bounds, probing_rows, *scratch, counts)
-        return counts.tolist(), scratch[1:, :total].copy(), None
+        return Found(counts.tolist(), scratch[1:, :total].copy())
     counts, targets = np.empty(3 * runs * pieces, dtype=np.int64), np.empty(runs * pieces, dtype=np.int64)
-    totals = np.empty(3 * runs, dtype=np.int64)
+    totals, cuts = np.empty(3 * runs, dtype=np.int64), np.empty((runs, 2 * pieces), dtype=np.int64)
     own, rows, starts, ends = scratch
     finding, collecting = Chores(), Chores()
     finds = finding.room(pieces)
     write_find(finds, *around, *bounds, probing_rows, own, rows, starts, ends, counts)
     probes.settle()
     crew.share(finding)
-    out = np.empty((3, add_up(counts, targets, totals)), dtype=np.int32)
+    out = np.empty((3, add_up(counts, targets, totals, cuts.ravel())), dtype=np.int32)
     write_collect(collecting.room(pieces), finds, counts, targets, rows, starts, ends, *out)
     collecting.hold(scratch, counts, targets, out)
     _room.unfinished = crew.ahead(collecting)
     if _room.unfinished is None:
         crew.share(collecting)
-    return totals.tolist(), out, _room.unfinished
+    return Found(totals.tolist(), out, _room.unfinished, cuts)
 
 
 class SampledRun(NamedTuple):
@@ -149,17 +161,18 @@ class BiSort(ByKey):
         ]
         if len(probes) == 0 or not places:
             return [[] for _ in indexes]
-        counts, (rows, starts, ends), unfinished = found_in(np.array(places), probes, crew)
+        counts, (rows, starts, ends), unfinished, cuts = found_in(np.array(places), probes, crew)
         found: list[Sequence[Ranges]] = []
-        at, numbers = 0, zip(*[iter(counts)] * 3, strict=True)
+        at, numbers = 0, enumerate(zip(*[iter(counts)] * 3, strict=True))
         for each in held:
             answers = []
             for run in each:
-                kept, pairs, cut = next(numbers)
+                number, (kept, pairs, cut) = next(numbers)
                 if kept:
                     some = slice(at, at + kept)
-                    whose = (run.ids, pairs, first is not None and cut > 0, unfinished)
-                    answers.append(Ranges(rows[some], starts[some], ends[some], *whose))
+                    whose = (run.ids, pairs, first is not None and cut > 0)
+                    pieces = None if cuts is None else cuts[number]
+                    answers.append(Ranges(rows[some], starts[some], ends[some], *whose, unfinished, pieces))
                     at += kept
             found.append(answers)
         return found

@@ -142,7 +142,8 @@ class Ranges(NamedTuple):
     """Answers: probing row ``rows[i]`` matches ``ids[starts[i]:ends[i]]``; no range is empty.
 
     ``cut``: there is a first id that is asked for, and none of these is below it. ``unfinished``: another thread is still
-    writing rows, starts and ends; how many pairs there are is known.
+    writing rows, starts and ends; how many pairs there are is known. ``cuts``: where pieces end that were found by one
+    thread each, in ranges and in pairs.
     """
 
     rows: Int32s
@@ -152,6 +153,7 @@ class Ranges(NamedTuple):
     pairs: int
     cut: bool = False
     unfinished: Ahead | None = None
+    cuts: Int64s | None = None
 
     def settled(self) -> Ranges:
         """The same when everything is there."""

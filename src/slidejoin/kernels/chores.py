@@ -124,11 +124,12 @@ def find(c):  # type: ignore[no-untyped-def]
         )  # fmt: skip
 
 
-@kernel(types.int64(I64, OUT_I64, OUT_I64))
-def add_up(counts, targets, totals):  # type: ignore[no-untyped-def]
+@kernel(types.int64(I64, OUT_I64, OUT_I64, OUT_I64))
+def add_up(counts, targets, totals, cuts):  # type: ignore[no-untyped-def]
     """Where the answers of each piece in each run go, and the counts of each run; returns the number of all ranges.
 
-    Runs come one after the other, and within a run the pieces.
+    Runs come one after the other, and within a run the pieces. ``cuts`` gets two numbers a piece of a run: how many
+    ranges and pairs of the run there are up to its end.
     """
     runs = len(totals) // 3
     pieces = len(targets) // runs
@@ -141,6 +142,8 @@ def add_up(counts, targets, totals):  # type: ignore[no-untyped-def]
             at += counts[3 * mine]
             pairs += counts[3 * mine + 1]
             others_left_out &= counts[3 * mine + 2]
+            cut = 2 * (run * pieces + piece)
+            cuts[cut], cuts[cut + 1] = at - begin, pairs
         totals[3 * run], totals[3 * run + 1], totals[3 * run + 2] = at - begin, pairs, others_left_out
     return at
 
@@ -209,16 +212,20 @@ def check(c):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@kernel(types.void(OUT_I64, I32, I32, I32, I32, I64, types.int64, I64, types.int64, OUT_I64, OUT_I64))
+@kernel(types.void(OUT_I64, I32, I32, I32, I32, I64, I64, types.int64, I64, types.int64, OUT_I64, OUT_I64))
 def write_expand(  # type: ignore[no-untyped-def]
-    chores, rows, starts, ends, ids, row_numbers, first_row, id_numbers, first_id, out_rows, out_ids
+    chores, rows, starts, ends, ids, cuts, row_numbers, first_row, id_numbers, first_id, out_rows, out_ids
 ):
-    """``expand_numbers`` for the ranges cut into as many pieces as there are chores."""
+    """``expand_numbers`` for the ranges cut into as many pieces as there are chores, where ``cuts`` says, if it does."""
     pieces = len(chores) // WORDS
-    at = 0
+    at = end = 0
     for piece in range(pieces):
-        begin, end = len(rows) * piece // pieces, len(rows) * (piece + 1) // pieces
-        pairs = pairs_of(starts, ends, begin, end)
+        begin = end
+        if len(cuts):
+            end, pairs = cuts[2 * piece], cuts[2 * piece + 1] - at
+        else:
+            end = len(rows) * (piece + 1) // pieces
+            pairs = pairs_of(starts, ends, begin, end)
         write(
             chores, piece,
             (EXPAND, address(rows) + 4 * begin, address(starts) + 4 * begin, address(ends) + 4 * begin,
