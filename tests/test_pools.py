@@ -92,28 +92,31 @@ def test_a_forked_child_has_threads_of_its_own() -> None:
 def test_an_errand_is_run_once_beside_chores_or_without_any() -> None:
     crew = Crew(2)
     run: list[str] = []
-    with crew.meanwhile(lambda: run.append("alone")):
-        assert run == []
-    with crew.meanwhile(lambda: run.append("beside")):
+
+    def merge_twice() -> str:
         crew.wake()
         for _ in range(2):
             merge_something(crew)
+        return "merged"
+
+    assert crew.meanwhile(lambda: run.append("alone"), lambda: len(run)) == 0
+    assert crew.meanwhile(lambda: run.append("beside"), merge_twice) == "merged"
     assert run == ["alone", "beside"]
 
 
 def test_an_errand_that_fails_leaves_the_chores_done() -> None:
     crew = Crew(2)
     crew.wake()
-    with pytest.raises(ZeroDivisionError), crew.meanwhile(lambda: divmod(1, 0) and None):
-        merge_something(crew)
+    with pytest.raises(ZeroDivisionError):
+        crew.meanwhile(lambda: divmod(1, 0) and None, lambda: merge_something(crew))
     merge_something(crew)
 
 
 def test_an_errand_is_dropped_with_what_it_was_for() -> None:
     crew = Crew(2)
     run: list[int] = []
-    with pytest.raises(KeyError), crew.meanwhile(lambda: run.append(1)):
-        raise KeyError
+    with pytest.raises(KeyError):
+        crew.meanwhile(lambda: run.append(1), lambda: {}["nothing"])
     merge_something(crew)
     assert run == []
 

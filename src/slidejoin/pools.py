@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -78,18 +77,18 @@ class Crew:
         else:
             self._helpers.share(chores, self._run_errand)
 
-    @contextmanager
-    def meanwhile(self, errand: Callable[[], None]) -> Iterator[None]:
-        """An errand for the caller, to be run while others begin with the next chores that are shared.
+    def meanwhile(self, errand: Callable[[], None], work: Callable[[], Answer]) -> Answer:
+        """What ``work`` answers; the caller runs the errand while others begin with the first chores that it shares.
 
         The interpreter then works beside them. If there were no such chores, it is run at the end.
         """
         self._errand = errand
         try:
-            yield
+            answer = work()
             self._run_errand()
         finally:
             self._errand = None
+        return answer
 
     def _run_errand(self) -> None:
         errand, self._errand = self._errand, None

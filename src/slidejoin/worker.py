@@ -253,15 +253,17 @@ class Worker:
         """Store and probe rows that arrive together; results and marks go to ``step``."""
         homes: list[Home] = []
         ahead = self._as_foreseen(group)
-        with self.crew.meanwhile(lambda: homes.extend(map(self.store, group))):
-            ready = [self.prepare(arrivals, self.crew, ahead) for arrivals in group]
+        ready = self.crew.meanwhile(
+            lambda: homes.extend(map(self.store, group)),
+            lambda: [self.prepare(arrivals, self.crew, ahead) for arrivals in group],
+        )
         placed = self._placed(ready, homes)
         if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
             tasks = self.probing(placed[0])
             if self.crew.threads == 1 or len(tasks) < 2:
-                with self.crew.meanwhile(partial(self.fill, placed[0], self.crew)):
-                    found = [self._gathered(tasks)]
+                fill = partial(self.fill, placed[0], self.crew)
+                found = [self.crew.meanwhile(fill, lambda: self._gathered(tasks))]
             else:
                 tasks.insert(0, partial(self._fill_meanwhile, placed[0]))
                 found = [self._gathered(tasks)]

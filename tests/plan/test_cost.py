@@ -32,7 +32,7 @@ def test_another_structure_is_chosen_only_by_a_clear_margin(
     window: int, batch: int, matches: float, drift: float
 ) -> None:
     figures = Figures(window, batch, matches, drift, 1.0)
-    choice = pick(figures, sj.indexes())
+    choice = pick(figures, tuple(sj.indexes()))
     usual = lifetime("bi_sort", figures, 2)
     if (choice.kind, choice.subwindows) != ("bi_sort", 2):
         assert lifetime(choice.kind, figures, choice.subwindows) <= cost.MARGIN * usual
@@ -41,7 +41,7 @@ def test_another_structure_is_chosen_only_by_a_clear_margin(
 
 
 def test_a_structure_that_cannot_serve_the_condition_is_not_weighed() -> None:
-    assert "hash" not in pick(STEADY, ["bi_sort", "rap_table"]).reason
+    assert "hash" not in pick(STEADY, ("bi_sort", "rap_table")).reason
 
 
 def test_what_is_seen() -> None:

@@ -200,8 +200,8 @@ def replan(access: Access, figures: Figures, index: str, asked: Sizes) -> tuple[
         return access.of_sizes(asked.over(suiting(access.index.name, figures))), SUBWINDOWS[0]
     if path is None or access.index.name not in {kind for kind, _ in measured()}:
         return access.of_sizes(asked), SUBWINDOWS[0]
-    able = [name for name, one in REGISTRY.items() if path.kind in one.kinds]
-    choice = pick(figures, able)
+    able = tuple(name for name, one in REGISTRY.items() if path.kind in one.kinds)
+    choice = pick(figures.rounded(), able)
     kind = sized(REGISTRY[choice.kind], asked.over(choice.sizes))
     return replace(access, index=kind, planned=choice.reason), choice.subwindows
 

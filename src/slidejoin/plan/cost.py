@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
@@ -89,6 +88,11 @@ class Figures(NamedTuple):
     drift: float
     probes: float
 
+    def rounded(self) -> Figures:
+        """The same for most plans: no choice hangs on the third digit."""
+        matches, probes = (float(f"{figure:.2g}") for figure in (self.matches, self.probes))
+        return self._replace(matches=matches, drift=round(self.drift, 1), probes=probes)
+
     def __str__(self) -> str:
         keys = f"{self.drift:.0%} of the keys drift" if self.drift > DRIFTING else "keys steady"
         return f"batches of {self.batch:,}, {self.matches:,.3g} matches a probe, {keys}, {self.window:,} rows held"
@@ -151,7 +155,8 @@ def by_selectivity(entry: dict[str, Any], state: str) -> dict[int, float]:
     }
 
 
-def pick(figures: Figures, kinds: Iterable[str]) -> Choice:
+@lru_cache(maxsize=64)  # a stream is much the same from subwindow to subwindow
+def pick(figures: Figures, kinds: tuple[str, ...]) -> Choice:
     """The structure for rows like these, and its sizes, among those that can serve the condition."""
     able = set(kinds)
     costs = {

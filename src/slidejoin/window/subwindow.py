@@ -108,8 +108,8 @@ class Column:
             self._values = same if same is not None else self._values[: self.rows].copy()
 
     def copy(self) -> Column:
-        twin = Column()
-        twin.rows, twin.first, twin._values = self.rows, self.first, self._values
+        twin = Column.__new__(Column)
+        twin.__dict__.update(self.__dict__)
         return twin
 
     @property
