@@ -201,6 +201,7 @@ class Unfinished:
         self._chores = chores  # holds the arrays
         self._pid = os.getpid()
         self._helpers: _Helpers | None = None
+        self._settled = False
 
     def begin(self, helpers: _Helpers) -> None:
         """From here on the arrays are written, so somebody must be holding this."""
@@ -208,7 +209,9 @@ class Unfinished:
         self._put_on(helpers.board, self._chores)
 
     def settle(self) -> None:
-        """Help until they are done."""
+        """Help until they are done. From then on what they have read may change."""
+        if self._settled:
+            return
         helpers = self._helpers
         if os.getpid() != self._pid:
             # The thread that had begun is not there after a fork; beginning anew does no harm.
@@ -216,6 +219,8 @@ class Unfinished:
         elif helpers is not None and helpers.holds(self):
             self._finish_on(helpers.board)
             helpers.forget(self)
+        self._settled = True
+        self._chores.release()
 
     @property
     def done(self) -> bool:

@@ -592,6 +592,10 @@ class Chores:
         """Keep arrays until the chores are done."""
         self._held += arrays
 
+    def release(self) -> None:
+        """They are done: let the arrays go."""
+        self._held = []
+
     @property
     def table(self) -> NDArray[np.int64]:
         return self._words[: self._count * WORDS]
