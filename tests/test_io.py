@@ -468,3 +468,71 @@ def expected(left: pa.Table, matches: sj.Matches) -> pa.Table:
     """The left columns by the left row numbers."""
     rows = left.take(pa.array(matches.indices()[0]))
     return rows.rename_columns(["k_l", *rows.column_names[1:]])
+
+
+KINDS_OF_COLUMN = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.date32(), pa.date64(), pa.time32("s")),
+    *(pa.time64("us"), pa.timestamp("us", "UTC"), pa.duration("ms"), pa.decimal128(12, 2), pa.string()),
+    *(pa.binary(3), pa.list_(pa.int32()), pa.null(), pa.month_day_nano_interval(), pa.large_string()),
+]
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi", "anti"])
+@pytest.mark.parametrize("nulls", ["none", "some", "in some batches"])
+def test_columns_of_every_kind_come_out_as_they_came_in(how: str, nulls: str) -> None:
+    """Some are gathered by a kernel, others by Arrow; from one batch or several, from slices, before and after others."""
+    rng = np.random.default_rng(len(how) + len(nulls))
+    rows, sides = 600, []
+    for side in range(2):
+        columns = {"k": pa.array(rng.permutation(rows))}
+        for number, kind in enumerate(KINDS_OF_COLUMN):
+            columns[f"{'ab'[side]}{number}"] = column_of(kind, rng, rows, nulls)
+        sides.append(pa.table(columns))
+    join = sj.Join("abs(l.k - r.k) <= 1", window=sj.Rows(rows), how=how)
+    parts, at = [], 0
+    while at < rows:
+        some = int(rng.integers(1, 90))
+        for side, table in enumerate(sides):
+            [batch] = table.combine_chunks().to_batches()
+            parts.append(join.push(**{("left", "right")[side]: batch.slice(at, some)}))
+        at += some
+    parts.append(join.finish())
+    for part in filter(None, parts):
+        table, numbers = part.to_table(), part.indices()
+        assert table.num_rows == part.num_rows
+        names = iter(table.column_names)
+        for side, whole in enumerate(sides if how not in ("semi", "anti") else sides[:1]):
+            wanted = whole.take(pa.array(numbers[side], mask=numbers[side] < 0))
+            for name in wanted.column_names:
+                assert table.column(next(names)).to_pylist() == wanted.column(name).to_pylist(), name
+
+
+def column_of(kind: pa.DataType, rng: np.random.Generator, rows: int, nulls: str) -> pa.Array:
+    """Values of a kind; some of them NULL, all over or in a stretch only."""
+    numbers = rng.integers(0, 100, rows)
+    gone = {
+        "none": np.zeros(rows, bool),
+        "some": rng.random(rows) < 0.1,
+        "in some batches": np.arange(rows) < 150,
+    }
+    values: list[Any] = numbers.tolist()
+    if pa.types.is_floating(kind):
+        values = [np.float16(value / 4) if kind == pa.float16() else value / 4 for value in values]
+    elif pa.types.is_boolean(kind):
+        values = [value > 50 for value in values]
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        values = [f"text {value}" for value in values]
+    elif pa.types.is_fixed_size_binary(kind):
+        values = [b"%03d" % value for value in values]
+    elif pa.types.is_list(kind):
+        values = [[value] * (value % 3) for value in values]
+    elif pa.types.is_null(kind):
+        values = [None] * rows
+    elif pa.types.is_date64(kind):
+        values = [value * 86_400_000 for value in values]
+    elif kind == pa.month_day_nano_interval():
+        values = [(value, value, value) for value in values]
+    elif pa.types.is_decimal(kind):
+        values = [decimal.Decimal(value) / 4 for value in values]
+    return pa.array([None if g else v for v, g in zip(values, gone[nulls], strict=True)], kind)

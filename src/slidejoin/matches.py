@@ -10,8 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import SchemaError
-from slidejoin.pairs import Chunk, Sharing
+from slidejoin.pairs import Chunk, Gather, Sharing
 from slidejoin.pools import ALONE, Crew
+from slidejoin.window.gather import Picked, plain_column
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
 
@@ -44,20 +45,45 @@ class Output:
                 f"suffixes than {suffixes}"
             )
 
-    def batch(self, chunk: Chunk) -> pa.RecordBatch:
+    def batch(self, chunks: Sequence[Chunk]) -> pa.RecordBatch:
+        """All of these rows, which are few enough for one batch."""
         if len(self.schema) == 0:
-            return no_columns(chunk.rows)
-        columns: list[pa.Array] = []
-        for gather, schema in zip((chunk.left, chunk.right), self.sides, strict=True):
-            if gather is None:
-                columns += [pa.nulls(chunk.rows, field.type) for field in schema]
-                continue
-            taken = gather.columns(schema).columns
-            columns += [
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(taken, schema, strict=True)
-            ]
+            return no_columns(sum(chunk.rows for chunk in chunks))
+        rows = [chunk.rows for chunk in chunks]
+        columns = [
+            *gathered([chunk.left for chunk in chunks], rows, self.sides[0]),
+            *gathered([chunk.right for chunk in chunks], rows, self.sides[1]),
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def gathered(gathers: Sequence[Gather | None], rows: Sequence[int], schema: pa.Schema) -> list[pa.Array]:
+    """The columns of one side; it is NULL for so many rows where there is nothing to gather."""
+    columns: dict[str, pa.Array] = {}
+    simple = [one for one in gathers if one is not None and one.which is None]
+    if len(simple) == len(gathers):
+        picked = [Picked(one.sources[0].batches(), one.ids) for one in simple]
+        for number, field in enumerate(schema):
+            column = plain_column(picked, number, field.type)
+            if column is not None:
+                columns[field.name] = column
+    others = pa.schema([field.with_nullable(True) for field in schema if field.name not in columns])
+    if len(others):
+        parts = [taken(one, count, others) for one, count in zip(gathers, rows, strict=True)]
+        together = parts[0] if len(parts) == 1 else concatenated(parts, others)
+        columns |= zip(others.names, together.columns, strict=True)
+    return [columns[name] for name in schema.names]
+
+
+def taken(gather: Gather | None, rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """The same of a single one, by Arrow."""
+    if gather is None:
+        return pa.RecordBatch.from_arrays([pa.nulls(rows, kind) for kind in schema.types], schema=schema)
+    columns = [
+        column if column.type == kind else column.cast(kind)
+        for column, kind in zip(gather.columns(schema.names).columns, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class Matches:
@@ -85,16 +111,16 @@ class Matches:
         return self.num_rows > 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.RecordBatch] = []
+        waiting: list[Chunk] = []
         rows = 0
         for chunk in self._chunks():
             if rows + chunk.rows > BATCH_ROWS:
-                yield concatenated(waiting, self.schema)
+                yield self._output.batch(waiting)
                 waiting, rows = [], 0
-            waiting.append(self._output.batch(chunk))
+            waiting.append(chunk)
             rows += chunk.rows
         if waiting:
-            yield concatenated(waiting, self.schema)
+            yield self._output.batch(waiting)
 
     def _chunks(self) -> Iterator[Chunk]:
         for part in self._parts:

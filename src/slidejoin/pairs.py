@@ -60,14 +60,10 @@ class Gather(NamedTuple):
             out[here] = source.seqs_of(self.ids[here])
         return out
 
-    def columns(self, schema: pa.Schema) -> pa.RecordBatch:
-        if len(schema) == 0:
-            return no_columns(len(self.ids))
+    def columns(self, names: Sequence[str]) -> pa.RecordBatch:
         if self.which is None:
-            return self.sources[0].take(self.ids, schema.names)
-        return from_several(
-            lambda number, some: self.sources[number].take(some, schema.names), self.which, self.ids
-        )
+            return self.sources[0].take(self.ids, names)
+        return from_several(lambda number, some: self.sources[number].take(some, names), self.which, self.ids)
 
 
 class Check(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ kernels.ready()
 
 from slidejoin.kernels.buckets import fill_directory, look_up, mix  # noqa: E402
 from slidejoin.kernels.expand import expand, expand_numbers, expand_visible  # noqa: E402
+from slidejoin.kernels.gather import gather_32, gather_64  # noqa: E402
 from slidejoin.kernels.marks import mark_ids, mark_ranges  # noqa: E402
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first  # noqa: E402
 from slidejoin.kernels.order import ascends, finish_sort, gather_ascending, sort_order  # noqa: E402
@@ -309,3 +312,15 @@ def test_marks() -> None:
     again = i32(3)
     assert mark_ids(np.array([9, 10, 9], dtype=np.int32), marks, again) == 1
     assert again[0] == 9
+
+
+@pytest.mark.parametrize("lengths", [[1], [50], [1, 1], [3, 1, 40], [7, 7, 7, 7, 1], list(range(1, 20))])
+@pytest.mark.parametrize(("width", "gather"), [(np.int32, gather_32), (np.int64, gather_64)])
+def test_gather_from_pieces(lengths: list[int], width: type, gather: Callable[..., None]) -> None:
+    rng = np.random.default_rng(len(lengths))
+    pieces = [rng.integers(-99, 99, length).astype(width) for length in lengths]
+    places, ends = np.array([piece.ctypes.data for piece in pieces]), np.cumsum(lengths)
+    for rows in (np.arange(ends[-1]), rng.integers(0, ends[-1], 100), np.empty(0)):
+        out = np.empty(len(rows), dtype=width)
+        gather(places, ends, rows.astype(np.int32), out)
+        assert np.array_equal(out, np.concatenate(pieces)[rows.astype(np.int32)])

@@ -40,7 +40,7 @@ OUT_U64 = types.Array(types.uint64, 1, "C")
 OUT_U8 = types.Array(types.uint8, 1, "C")
 
 MODULES = (
-    "search", "merge", "order", "expand", "chores", "buckets", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
+    "search", "merge", "order", "expand", "gather", "chores", "buckets", "marks", "llat", "partition", "wib_nodes", "wib_leaves",
 )  # fmt: skip
 
 ON_DEMAND = (

@@ -21,6 +21,8 @@ FEW = 32  # one row in so many, or less: then it pays to handle those apart from
 class Source(Protocol):
     """Rows that results point into: by id, with their columns and their stream's row numbers."""
 
+    def batches(self) -> Sequence[pa.RecordBatch]: ...
+
     def take(self, ids: Int32s, names: Sequence[str]) -> pa.RecordBatch: ...
 
     def seqs_of(self, ids: Int32s) -> Int64s: ...
@@ -161,6 +163,10 @@ class Arrivals(NamedTuple):
             self.reach.select(ids),
             self.ranks.select(ids),
         )
+
+    def batches(self) -> Sequence[pa.RecordBatch]:
+        """The rows, to take some of them."""
+        return (self.batch,)
 
     def take(self, ids: Int32s, names: Sequence[str]) -> pa.RecordBatch:
         return take(self.batch, ids, names)

@@ -395,6 +395,11 @@ class Subwindow:
         alone: Int32s = ids[self.marks[ids] == 0]
         return alone
 
+    def batches(self) -> Sequence[pa.RecordBatch]:
+        """The rows, to take some of them."""
+        self.payload.gathered = True
+        return self.payload.batches()
+
     def take(self, ids: Int32s, names: Sequence[str]) -> pa.RecordBatch:
         return self.payload.take(ids, names)
 
