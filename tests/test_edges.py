@@ -1158,3 +1158,24 @@ def test_columns_in_order_are_probed_with_as_they_lie(
     join.push(left=rows)
     for _ in range(3):
         assert join.push(right=rows).num_rows == pairs
+
+
+@pytest.mark.parametrize("columns", [0, 1, 12])
+def test_rows_that_have_left_wait_in_bounded_memory(columns: int) -> None:
+    """Light rows that no search meets are not copied out of the way, heavy ones and those that are met are."""
+    rng = np.random.default_rng(columns)
+    window, batch = 24_000, 1_000
+    join = sj.Join("abs(l.k - r.k) <= 2", window=sj.Rows(window), index="bi_sort", threads=1)
+    oracle: list[np.ndarray] = []
+    for number in range(150):
+        keys = rng.integers(0, 1 << 20, batch)
+        rows = {"k": keys} | {f"c{n}": np.full(batch, number) for n in range(columns)}
+        matches = join.push(**{("left", "right")[number % 2]: pa.table(rows)})
+        others = np.concatenate(oracle[number % 2 == 0 :: 2][-window // batch :] or [keys[:0]])
+        others.sort()
+        expected = np.searchsorted(others, keys + 2, side="right") - np.searchsorted(others, keys - 2)
+        assert matches.num_rows == int(expected.sum())
+        oracle.append(keys)
+        held = sum(join.stats()[side].state_rows for side in ("left", "right"))
+        assert join.stats().state_bytes <= (1.5 * 8 * (1 + columns) + 16) * held + 2 * 48 * batch
+    join.check()

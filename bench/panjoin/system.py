@@ -85,24 +85,20 @@ def by_selectivity(
     rounds: int,
     say: Callable[[str], None],
     kinds: tuple[str, ...] = STRUCTURES,
+    batches: int = 2,
 ) -> Lines:
     """15b: a band, batches of 32 K, more and more matches; only counts are asked for."""
-    lines: Lines = {kind: [] for kind in kinds}
+    running: dict[tuple[str, int], Running] = {}
     for selectivity in selectivities:
         say(f"figure 15: w = {window:,}, selectivity {selectivity}")
-        running = {
-            kind: Running(
-                Workload("band", window, match_rate=selectivity), index=kind, flow="panjoin", threads=2
-            )
-            for kind in kinds
-        }
-        taken: dict[str, list[float]] = {kind: [] for kind in kinds}
-        for _ in range(rounds):
-            for kind, one in running.items():
-                taken[kind].append(one.speed(2))
         for kind in kinds:
-            lines[kind].append((selectivity, median(taken[kind])))
-    return lines
+            work = Workload("band", window, match_rate=selectivity)
+            running[kind, selectivity] = Running(work, index=kind, flow="panjoin", threads=2)
+    taken: dict[tuple[str, int], list[float]] = {point: [] for point in running}
+    for _ in range(rounds):
+        for point, one in running.items():
+            taken[point].append(one.speed(batches))
+    return {kind: [(at, median(taken[kind, at])) for at in selectivities] for kind in kinds}
 
 
 @numba.njit(nogil=True, boundscheck=False)
@@ -160,7 +156,7 @@ class Anchor:
 def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dict[str, Any]]:
     """Every figure with a goal, and what it was made from."""
     window, large = (1 << 17, 1 << 19) if quick else (1 << 20, 1 << 23)
-    rounds, turns = (2, 2) if quick else (5, 25)
+    rounds, turns = (2, 2) if quick else (5, 50)
     figures: list[Figure] = []
     work = Workload("band", window)
     anchor = Anchor()
@@ -237,7 +233,7 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
     )
     del one
     say("goals: selectivity")
-    flat = by_selectivity(window, (1, 16, 256, 4096, 1 << 14), rounds, say, ("bi_sort",))["bi_sort"]
+    flat = by_selectivity(window, (1, 16, 256, 4096, 1 << 14), rounds, say, ("bi_sort",), 8)["bi_sort"]
     values = [speed for _, speed in flat]
     note(
         "speed.flat",

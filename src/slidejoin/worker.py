@@ -385,7 +385,10 @@ class Worker:
             found = access.index.probe_all([shelf.indexes[number] for _, shelf in near], probes, crew, first)
             for (subwindow, shelf), to_check, cut, answers in zip(near, partly, first, found, strict=True):
                 ranges, watched = answers, subwindow.ends[number]
-                window = to_check and not (cut and all(one.cut for one in answers))
+                left_out = cut > 0 and all(one.cut for one in answers)
+                if to_check:
+                    shelf.passed_over = left_out
+                window = to_check and not left_out
                 certain = bounds is not None and watched is not None and watched.within(bounds)
                 verify = None if certain else access.verify
                 if window and access.index.by_arrival and shelf.ascending:

@@ -2,9 +2,10 @@
 
 Design      rows enter the newest subwindow; when it is long enough it is completed and the next one begun.
             Rows leave by position: they are counted as gone at once, and a subwindow whose rows are all gone
-            is dropped whole; one whose rows are half gone, and not few, is replaced by a copy of the rest. Two
-            subwindows to a window are enough: every run that is probed costs, and no more than a quarter of a
-            window waits to be dropped.
+            is dropped whole; one whose rows are half gone, and not few, is replaced by a copy of the rest, unless
+            they are in nobody's way: the search passes them over, and they take little memory. Two subwindows to a
+            window are enough: every run that is probed costs, and no more than a quarter of a window waits to be
+            dropped, of such rows a half.
 Invariants  only the last subwindow is incomplete; no subwindow is empty or all gone.
 """
 
@@ -26,6 +27,7 @@ SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
 )
 WORTHWHILE = 6  # a copy of the rest pays if a sixth of the window's number of rows is gone from a subwindow
+LIGHT = 32  # bytes: of such rows, half a window's worth is not worth a copy
 HEAVY = 4 << 20  # bytes: a window of few but large rows follows their number closer than SMALLEST would
 
 
@@ -130,7 +132,7 @@ class Ring:
             if len(gone):
                 lost.append((subwindow, gone))
             half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
-            if half_gone and subwindow.dead * WORTHWHILE >= self.rows:
+            if half_gone and subwindow.dead * WORTHWHILE >= self.rows and not in_nobodys_way(subwindow):
                 subwindow = subwindow.renewed(self.time_column, crew)  # noqa: PLW2901 - from here on it is this one
                 if not subwindow.timely.indexes:
                     build(subwindow)
@@ -188,3 +190,8 @@ class Ring:
             subwindow.check()
             assert subwindow.live > 0, "a subwindow without live rows is dropped"
         assert all(subwindow.complete for subwindow in self.subwindows[:-1]), "only the newest takes rows"
+
+
+def in_nobodys_way(subwindow: Subwindow) -> bool:
+    """Whether rows that have left cost next to nothing where they are."""
+    return subwindow.timely.passed_over and subwindow.payload.nbytes <= LIGHT * subwindow.rows

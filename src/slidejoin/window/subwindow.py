@@ -120,7 +120,7 @@ class Column:
 class Shelf:
     """Rows of a subwindow that are found together: an index for each branch, and the bounds of their positions."""
 
-    __slots__ = ("ascending", "busy", "cut_below", "high", "indexes", "low", "lowest")
+    __slots__ = ("ascending", "busy", "cut_below", "high", "indexes", "low", "lowest", "passed_over")
 
     def __init__(self) -> None:
         self.indexes: list[Index] = []
@@ -131,6 +131,7 @@ class Shelf:
         self.busy = (
             False  # so much was found here that looking at it again costs more than dropping what has left
         )
+        self.passed_over = False  # the last search left out what has left
 
     def append(self, low: int, high: int, *, ordered: bool) -> None:
         """Rows have come whose positions are within these bounds."""
