@@ -1,7 +1,7 @@
 """Figure 15 and the goals: whole joins through the public API, a C++ B+-tree, and a vectorised nested loop.
 
 Contenders that are compared take turns, batch by batch or round by round, in one process; every figure is a median of
-the rounds. The nested loop compares every key of the window with a probe's bounds, vectorised by the compiler and
+the rounds. A turn during which the host took a core away is taken again. The nested loop compares every key of the window with a probe's bounds, vectorised by the compiler and
 on all cores; it is measured on a sample of a batch, as a whole one would take minutes.
 """
 
@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 import slidejoin as sj
 from bench.panjoin.structures import FULL, QUICK, Bench, Lines
+from bench.quiet import undisturbed
 from bench.report import Figure, middle
 from bench.workloads import DOMAIN, Workload
 
@@ -170,11 +172,11 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
     speeds: dict[str, list[float]] = {name: [] for name in (*plans, "anchor")}
     for number in range(turns + 1):
         for name, one in running.items():
-            speed = one.speed(TURN, rows=True)
+            speed = undisturbed(partial(one.speed, TURN, rows=True))
             if number:
                 speeds[name].append(speed)
         if anchor.there and number:
-            speeds["anchor"].append(anchor.speed(work, 100_000)[0])
+            speeds["anchor"].append(undisturbed(lambda: anchor.speed(work, 100_000)[0]))
     at = f"w = 2^{window.bit_length() - 1}"
 
     def note(

@@ -17,8 +17,10 @@ from slidejoin.window.payload import detached, one_batch
 from slidejoin.window.spec import SIDES
 
 
-def to_batch(data: Any, side: int) -> pa.RecordBatch:
-    """One batch of what was pushed, whatever it came as."""
+def to_batch(data: Any, side: int, known: pa.Schema | None = None) -> pa.RecordBatch:
+    """One batch of what was pushed, whatever it came as; if as a batch of the ``known`` schema, it is as it should be."""
+    if known is not None and isinstance(data, pa.RecordBatch) and data.schema.equals(known, True):
+        return data
     batch = _converted(data, side)
     names = batch.schema.names
     if len(set(names)) < len(names):

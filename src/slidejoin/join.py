@@ -61,9 +61,10 @@ class Join:
         Accepts anything with an Arrow C stream (pyarrow, Polars, DuckDB, nanoarrow), pandas, or a dict of
         arrays. Cost: O(rows * log(window)) plus nothing for the matches until they are read.
         """
+        known = self._engine.books.schemas
         batches = (
-            None if left is None else to_batch(left, 0),
-            None if right is None else to_batch(right, 1),
+            None if left is None else to_batch(left, 0, known[0]),
+            None if right is None else to_batch(right, 1, known[1]),
         )
         return self._turns.take(lambda: self._engine.push(batches))
 
