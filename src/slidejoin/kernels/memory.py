@@ -32,6 +32,10 @@ if config.DISABLE_JIT:
         """A view of memory that somebody else holds."""
         return at(address, length, ctypes.c_int32)
 
+    def values_at(address: Any, length: Any, like: Any) -> Any:
+        """The same, of values like those of an array."""
+        return at(address, length, np.ctypeslib.as_ctypes_type(like.dtype))
+
 else:
 
     def pointer_to(word: Any) -> Any:
@@ -42,7 +46,8 @@ else:
             def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
                 return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-            return types.CPointer(word)(types.int64), generate
+            pointed = types.voidptr if word is types.void else types.CPointer(word)
+            return pointed(types.int64), generate
 
         return pointer
 
@@ -57,3 +62,10 @@ else:
     def int32s_at(address, length):  # type: ignore[no-untyped-def]
         """A view of memory that somebody else holds."""
         return carray(_to_int32s(address), (length,))
+
+    _to_values = pointer_to(types.void)
+
+    @numba.njit(inline="always")
+    def values_at(address, length, like):  # type: ignore[no-untyped-def]
+        """The same, of values like those of an array."""
+        return carray(_to_values(address), (length,), like.dtype)

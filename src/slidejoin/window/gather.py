@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from slidejoin.kernels.gather import gather_32, gather_64
+from slidejoin.kernels.gather import gather
 from slidejoin.window.payload import Ids
 
-KERNELS = {32: (np.int32, gather_32), 64: (np.int64, gather_64)}
+WORDS = {32: np.int32, 64: np.int64}  # that a kernel copies, by their bits
 
 
 class Picked(NamedTuple):
@@ -44,7 +44,7 @@ class Picked(NamedTuple):
 
 def plain_width(kind: pa.DataType) -> int | None:
     """The bits of a value, if a kernel can copy it; None if that is Arrow's affair."""
-    plain = pa.types.is_primitive(kind) and kind.bit_width in KERNELS
+    plain = pa.types.is_primitive(kind) and kind.bit_width in WORDS
     return int(kind.bit_width) if plain else None
 
 
@@ -54,8 +54,7 @@ def plain_column(picked: Sequence[Picked], column: int, kind: pa.DataType) -> pa
     if width is None:
         return None
     found = [(one.places(column, width), one.ids) for one in picked]
-    word, gather = KERNELS[width]
-    values = np.empty(sum(len(one.ids) for one in picked), dtype=word)
+    values = np.empty(sum(len(one.ids) for one in picked), dtype=WORDS[width])
     at = 0
     for lie, ids in found:
         if lie is None:
