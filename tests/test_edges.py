@@ -1179,3 +1179,14 @@ def test_rows_that_have_left_wait_in_bounded_memory(columns: int) -> None:
         held = sum(join.stats()[side].state_rows for side in ("left", "right"))
         assert join.stats().state_bytes <= (1.5 * 8 * (1 + columns) + 16) * held + 2 * 48 * batch
     join.check()
+
+
+@pytest.mark.parametrize(("window", "batch"), [(1_000, 40_000), (5_000, 30_000), (5_000, 8_000)])
+def test_a_batch_longer_than_the_window_is_let_go(window: int, batch: int) -> None:
+    rng = np.random.default_rng(window)
+    join = sj.Join("abs(l.k - r.k) <= 1", window=sj.Rows(window), index="bi_sort", threads=1)
+    for rows in (batch, batch, batch, 1, 1, 1):
+        for side in ("left", "right"):
+            join.push(**{side: {"k": rng.integers(0, 1 << 20, rows)}})
+    assert join.stats().state_bytes <= 2 * window * (8 * 1.5 + 16) + 4096
+    join.check()

@@ -140,6 +140,19 @@ def test_a_join_that_knows_one_schema_only(tmp_path: Path) -> None:
     assert pairs_of(loaded.push(left={"x": [1]}, right={"x": pa.array([1], pa.int32())})) == [(0, 0)]
 
 
+def test_a_side_that_has_shown_names_but_no_types(tmp_path: Path) -> None:
+    join = sj.Join("l.k = r.k", window=sj.Rows(1), how="full")
+    join.push(left=pa.table({"k": pa.array([], pa.int64()), "z": pa.nulls(0)}))
+    join.push(right={"k": [1, 2]})
+    join.save(tmp_path / "names")
+    loaded = sj.Join.load(tmp_path / "names")
+    for one in (join, loaded):
+        assert one.push(right={"k": [3]}).to_table().to_pylist() == [{"k_l": None, "z": None, "k_r": 2}]
+        assert one.push(left={"k": [3], "z": ["a"]}).to_table().to_pylist() == [
+            {"k_l": 3, "z": "a", "k_r": 3}
+        ]
+
+
 @pytest.mark.parametrize("name", ["seq", "__seq", "__position", "__marked", "left", "rows", ""])
 def test_columns_of_any_name(name: str, tmp_path: Path) -> None:
     join = sj.Join("l.k = r.k", window=sj.Rows(5), how="full")

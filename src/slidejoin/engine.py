@@ -107,7 +107,7 @@ class Engine:
         def take_in(books: Books, step: Step) -> None:
             for side, (batch, told_of) in enumerate(zip(batches, told, strict=True)):
                 if batch is not None and told_of is None:
-                    self._learn_names(books, side, batch.schema)
+                    self.learn_names(books, side, batch.schema)
             self._take_in(books, told, step, order)
 
         return self._attempt("push", take_in, growing)
@@ -268,7 +268,7 @@ class Engine:
             if schema is not None and worker.rings[side] is None:
                 worker.rings[side] = self._new_ring(books, side, held_schema(schema))
 
-    def _learn_names(self, books: Books, side: int, schema: pa.Schema) -> None:
+    def learn_names(self, books: Books, side: int, schema: pa.Schema) -> None:
         """No rows in columns of no type (a CSV that is only a header): the names can be checked, and are in the result."""
         self._columns_exist(schema, side)
         books.named = _with(books.named, side, schema)

@@ -142,6 +142,7 @@ def save(engine: Engine, path: str | PathLike[str]) -> None:
         "intaken": [asdict(intaken) for intaken in books.intaken],
         "clocks": [books.clocks.left, books.clocks.right],
         "schemas": [None if schema is None else _schema_text(schema) for schema in books.schemas],
+        "named": [None if schema is None else _schema_text(schema) for schema in books.named],
         "timeline": None
         if books.timeline is None
         else {"tick": books.timeline.tick, "zoned": books.timeline.zoned},
@@ -186,6 +187,9 @@ def _refill_books(engine: Engine, header: dict[str, Any], sections: dict[str, by
     books = engine.books
     left, right = (None if text is None else _schema(text) for text in header["schemas"])
     engine.acquaint(books, (_no_rows(left), _no_rows(right)))
+    for side, text in enumerate(header.get("named", ())):  # the first snapshots did not say
+        if text is not None:
+            engine.learn_names(books, side, _schema(text))
     scale = header["timeline"]
     if scale is not None and books.timeline is None:
         books.timeline = Timeline.bare(engine.times(), engine.settings.lateness, **scale)

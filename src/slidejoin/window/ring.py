@@ -27,7 +27,7 @@ SMALLEST = (
     1024  # rows: below this, time alone does not complete a subwindow, or quiet streams would have many
 )
 WORTHWHILE = 6  # a copy of the rest pays if a sixth of the window's number of rows is gone from a subwindow
-LIGHT = 32  # bytes: of such rows, half a window's worth is not worth a copy
+LIGHT = 16  # bytes: of such rows, half a window's worth is not worth a copy
 HEAVY = 4 << 20  # bytes: a window of few but large rows follows their number closer than SMALLEST would
 
 
@@ -132,7 +132,7 @@ class Ring:
             if len(gone):
                 lost.append((subwindow, gone))
             half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
-            if half_gone and subwindow.dead * WORTHWHILE >= self.rows and not in_nobodys_way(subwindow):
+            if half_gone and subwindow.dead * WORTHWHILE >= self.rows and not self._in_nobodys_way(subwindow):
                 subwindow = subwindow.renewed(self.time_column, crew)  # noqa: PLW2901 - from here on it is this one
                 if not subwindow.timely.indexes:
                     build(subwindow)
@@ -140,6 +140,11 @@ class Ring:
                 kept.append(subwindow)
         self.subwindows = kept
         yield from lost
+
+    def _in_nobodys_way(self, subwindow: Subwindow) -> bool:
+        """Whether rows that have left cost next to nothing where they are: light, passed over, and not more than usual."""
+        light = subwindow.payload.nbytes <= LIGHT * subwindow.rows
+        return light and subwindow.timely.passed_over and 3 * subwindow.dead <= 2 * self.rows
 
     def clear(self) -> Iterator[tuple[Subwindow, Int32s]]:
         """Let every row go."""
@@ -190,8 +195,3 @@ class Ring:
             subwindow.check()
             assert subwindow.live > 0, "a subwindow without live rows is dropped"
         assert all(subwindow.complete for subwindow in self.subwindows[:-1]), "only the newest takes rows"
-
-
-def in_nobodys_way(subwindow: Subwindow) -> bool:
-    """Whether rows that have left cost next to nothing where they are."""
-    return subwindow.timely.passed_over and subwindow.payload.nbytes <= LIGHT * subwindow.rows
