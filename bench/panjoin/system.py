@@ -1,8 +1,9 @@
 """Figure 15 and the goals: whole joins through the public API, a C++ B+-tree, and a vectorised nested loop.
 
 Contenders that are compared take turns, batch by batch or round by round, in one process; every figure is a median of
-the rounds. A turn during which the host took a core away is taken again. The nested loop compares every key of the window with a probe's bounds, vectorised by the compiler and
-on all cores; it is measured on a sample of a batch, as a whole one would take minutes.
+the rounds. A turn of the goals during which the host took a core away is taken again. The nested loop compares every
+key of the window with a probe's bounds, vectorised by the compiler and on all cores; it is measured on a sample of a
+batch, as a whole one would take minutes.
 """
 
 from __future__ import annotations

@@ -53,12 +53,15 @@ def plain_column(picked: Sequence[Picked], column: int, kind: pa.DataType) -> pa
     width = plain_width(kind)
     if width is None:
         return None
-    found = [(one.places(column, width), one.ids) for one in picked]
+    found = []
+    for one in picked:
+        lie = one.places(column, width)
+        if lie is None:
+            return None
+        found.append((lie, one.ids))
     values = np.empty(sum(len(one.ids) for one in picked), dtype=WORDS[width])
     at = 0
     for lie, ids in found:
-        if lie is None:
-            return None
         gather(*lie, ids, values[at : at + len(ids)])
         at += len(ids)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])

@@ -5,7 +5,7 @@ Design      rows enter the newest subwindow; when it is long enough it is comple
             is dropped whole; one whose rows are half gone, and not few, is replaced by a copy of the rest, unless
             they are in nobody's way: the search passes them over, and they take little memory. Two subwindows to a
             window are enough: every run that is probed costs, and no more than a quarter of a window waits to be
-            dropped, of such rows a half.
+            dropped, of such rows a half, or two thirds where batches are long.
 Invariants  only the last subwindow is incomplete; no subwindow is empty or all gone.
 """
 
