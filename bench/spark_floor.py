@@ -18,12 +18,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 import slidejoin as sj
-from slidejoin.spark import progress, task
-from slidejoin.spark.arrowed import arrowed
+from slidejoin.spark import task
 from slidejoin.spark.columns import result_schema
 from slidejoin.spark.join import PACKED, planned
 from slidejoin.spark.message import decode
-from slidejoin.spark.operator import NAMES, ROWS, MapStore, array_of, output
+from slidejoin.spark.operator import ROWS, MapStore, output, with_counters
 from slidejoin.spark.pack import packer
 from slidejoin.spark.query import Query
 from slidejoin.spark.route import ELSEWHERE
@@ -57,7 +56,7 @@ class Floor(StatefulProcessor):
         )
         for at in range(0, round(arrived * self._rate), PIECE):
             part = piece.slice(0, round(arrived * self._rate) - at)
-            yield arrowed([array_of(part), pa.nulls(1, progress.ARROW)], NAMES)
+            yield with_counters(part, None)
         task.settle()
 
     def close(self) -> None:

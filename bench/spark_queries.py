@@ -33,6 +33,7 @@ STORES = {
     "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
+OURS = {"ours": "slidejoin", "uncounted": None}  # what the counters are called
 POLL = 0.2  # seconds between looks at a query that has a limit
 
 
@@ -73,7 +74,8 @@ class Spark:
     ) -> dict[str, Any]:
         """Stream files of these sizes; for every micro-batch its rows, milliseconds and counters.
 
-        ``join``: ours, no join (floor), or the state store of Spark's own (memory, rocksdb). ``limit``: seconds after which the
+        ``join``: ours, with counters or without (uncounted), no join (floor), or the state store of Spark's own (memory, rocksdb).
+        ``limit``: seconds after which the
         query is given up; micro-batches that are done by then count.
         """
         self.asked += 1
@@ -88,8 +90,8 @@ class Spark:
             for side in ("left", "right")
         )
         self.session.conf.set(PROVIDER, STORES["memory" if join == "memory" else "rocksdb"])
-        if join == "ours":
-            joined = ours(left, right, condition, window, routing)
+        if join in OURS:
+            joined = ours(left, right, condition, window, routing, OURS[join])
         elif join == "floor":
             joined = floor(left, right, condition, window, rate)
         else:
@@ -127,8 +129,11 @@ def quietly(builder: SparkSession.Builder, log: Path) -> SparkSession:
         os.close(kept)
 
 
-def ours(left: DataFrame, right: DataFrame, condition: str, window: int, routing: str) -> DataFrame:
-    return join(left, right, on=condition, window=sj.Time(f"{window} milliseconds", on="ts"), routing=routing)
+def ours(
+    left: DataFrame, right: DataFrame, condition: str, window: int, routing: str, name: str | None
+) -> DataFrame:
+    spec = sj.Time(f"{window} milliseconds", on="ts")
+    return join(left, right, on=condition, window=spec, routing=routing, name=name)
 
 
 def with_buckets(left: DataFrame, right: DataFrame, condition: str, window: int) -> DataFrame:

@@ -110,8 +110,9 @@ def test_every_type_passes_through(spark: SparkSession) -> None:
     passed_through(frame, join(frame, right, on="l.id = r.id", window=sj.Time(1, on="t"), how="left"))
 
 
+@pytest.mark.parametrize("name", ["slidejoin", None])
 def test_every_type_passes_through_a_stream(
-    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, name: str | None
 ) -> None:
     """The stateful operator gives Arrow to Spark by way of pandas, which has no such types."""
     before = spark.conf.get("spark.sql.session.timeZone")
@@ -120,7 +121,7 @@ def test_every_type_passes_through_a_stream(
     frame = every_type(spark)
     frame.write.parquet(str(tmp_path / "left"))
     stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "left"))
-    joined = join(stream, stream.select("id", "t"), on="l.id = r.id", window=sj.Time(1, on="t"))
+    joined = join(stream, stream.select("id", "t"), on="l.id = r.id", window=sj.Time(1, on="t"), name=name)
     drain(joined, tmp_path)
     passed_through(frame, spark.read.schema(joined.schema).parquet(str(tmp_path / "out")))
 

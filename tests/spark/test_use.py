@@ -259,6 +259,29 @@ def test_counters(spark: SparkSession, tmp_path: Path) -> None:
     assert last["state_bytes"] > 0
 
 
+def test_no_counters(spark: SparkSession, tmp_path: Path) -> None:
+    """Without a name nothing is counted; names that are syntax to Spark, and columns without NULLs, come out as they are."""
+    frame = spark.range(5).selectExpr("id", "id * 2 AS `a.b`", "CAST(id AS STRING) AS `c``d`")
+    frame.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
+    joined = join(
+        stream, stream, on='l."a.b" = r.id', window=sj.Time(9, on="id"), suffixes=(".l", ""), name=None
+    )
+    query = drain(joined.toDF("id", "a", "c", "other", "b", "d"), tmp_path)
+    assert joined.columns == ["id.l", "a.b.l", "c`d.l", "id", "a.b", "c`d"]
+    assert not query.lastProgress.observedMetrics
+    assert counters(query.lastProgress) == {}
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row["id"], row["other"], row["d"]) for row in found) == [
+        (0, 0, "0"),
+        (1, 2, "2"),
+        (2, 4, "4"),
+    ]
+    assert "no counters" in explain(
+        stream, stream, on='l."a.b" = r.id', window=sj.Time(9, on="id"), name=None
+    )
+
+
 def test_a_hot_key_is_shared(spark: SparkSession, tmp_path: Path) -> None:
     """All rows have one key; the busiest of three workers has no more of them than the others."""
     feed = Feed(22, batches=3, rows=60)

@@ -37,6 +37,10 @@ class ArrowFrame(pd.DataFrame):  # type: ignore[misc]
     def _constructor_sliced(self) -> type[ArrowColumn]:
         return ArrowColumn
 
+    def __getitem__(self, key: Any) -> Any:
+        """Spark picks the columns of every frame by name; where that is all of them in their order, it is this frame."""
+        return self if isinstance(key, list) and key == self.columns.tolist() else super().__getitem__(key)
+
 
 def arrowed(columns: Sequence[pa.Array], names: Sequence[str]) -> ArrowFrame:
     """Arrow columns as a frame. Nothing is copied."""

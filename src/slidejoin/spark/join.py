@@ -49,7 +49,7 @@ def join(
     suffixes: tuple[str, str] = ("_l", "_r"),
     spread: int = 1,
     cache_bytes: int | None = None,
-    name: str = "slidejoin",
+    name: str | None = "slidejoin",
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both static, on any SQL condition over sliding windows.
 
@@ -57,7 +57,8 @@ def join(
     rows find them: auto, split, hash or grid. ``spread``: how many workers share the rows of a key (hash) or of
     a cell (grid), for hot ones; a full join only loses by it. ``cache_bytes``: what one Python process may
     keep in memory, and a host in files, between micro-batches; 0 keeps nothing, which is slow and as exact.
-    ``name``: where the counters appear in the progress; give each join of a query its own.
+    ``name``: where the counters appear in the progress; give each join of a query its own. None counts nothing, and
+    spares Spark some work with every row of the result.
 
     Nothing runs and no setting is changed; what can be found wrong is raised here.
     """
@@ -98,15 +99,15 @@ def join(
             .repartition(tasks, "worker")
             .mapInArrow(joiner(text, tasks), schema)
         )
-    joined = (
-        packing_observed(packed, name)
-        .select("worker", "message")
-        .groupBy("worker")
-        .transformWithStateInPandas(
-            JoinProcessor(text, tasks), outputStructType=output(schema), outputMode="Append", timeMode="None"
-        )
+    counting = name is not None
+    workers = (packing_observed(packed, name) if name is not None else packed).select("worker", "message")
+    joined = workers.groupBy("worker").transformWithStateInPandas(
+        JoinProcessor(text, tasks, counting=counting),
+        outputStructType=output(schema) if counting else schema,
+        outputMode="Append",
+        timeMode="None",
     )
-    return observed(joined, name).select(F.inline(ROWS))
+    return joined if name is None else observed(joined, name).select(F.inline(ROWS))
 
 
 def plainly_named(frame: DataFrame) -> DataFrame:
@@ -132,7 +133,7 @@ def explain(
     suffixes: tuple[str, str] = ("_l", "_r"),
     spread: int = 1,
     cache_bytes: int | None = None,
-    name: str = "slidejoin",
+    name: str | None = "slidejoin",
 ) -> str:
     """What ``join`` with the same arguments would do: the condition taken apart, routing and why, state."""
     query = planned(
@@ -158,12 +159,16 @@ def explain(
     if settings.timed:
         lines.append(f"lateness      {settings.lateness or 0}, late rows: {settings.late}")
     lines += [
-        f"join          {settings.how}, {'streaming' if left.isStreaming else 'batch'}, counters as {name!r}",
+        f"join          {settings.how}, {'streaming' if left.isStreaming else 'batch'}, {counted(name)}",
         f"workers       {query.workers}, of {shuffle_partitions(left.sparkSession)} shuffle partitions",
         f"routing       {router.name}{' (auto)' if routing == 'auto' else ''}: {router.reason}",
         f"state         {held(query)}",
     ]
     return "\n".join(lines)
+
+
+def counted(name: str | None) -> str:
+    return "no counters" if name is None else f"counters as {name!r}"
 
 
 def held(query: Query) -> str:

@@ -1,7 +1,8 @@
-"""The stateful operator: Spark's side of a worker. Messages in, pieces of the result and counters out.
+"""The stateful operator: Spark's side of a worker. Messages in, rows of the result and counters out.
 
-A piece of the result is one row of Spark's: an array of structs, which Spark takes apart again without Python
-(``inline``). So rows that were found cross to Spark once, as Arrow, and counters are added up over a few rows.
+Beside counters, a piece of the result is one row of Spark's: an array of structs, which Spark takes apart again without
+Python (``inline``). So rows that were found cross to Spark once, as Arrow, and counters are added up over a few rows.
+Without counters rows cross as they are, which takes Spark less: nothing is to be taken apart or added up.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from slidejoin.spark.keys import worker_keys
 from slidejoin.spark.log import Log
 from slidejoin.spark.message import decode
 from slidejoin.spark.query import Query
+from slidejoin.window.payload import one_batch
 
 ROWS = "rows"
 NAMES = [ROWS, progress.COLUMN]
@@ -31,7 +33,7 @@ PIECE_BYTES = 16 << 20  # results cross to Spark in pieces of at most about this
 
 
 def output(result: StructType) -> StructType:
-    """What the operator gives, of these rows: pieces of the result, and the counters of a worker."""
+    """What the operator gives where it counts: pieces of the result, and the counters of a worker."""
     return StructType(
         [
             StructField(ROWS, ArrayType(result, containsNull=False)),
@@ -72,9 +74,10 @@ class MapStore:
 class JoinProcessor(StatefulProcessor):
     """One task's worker. It holds the query's text and nothing else; state is in the log, shards in the cache."""
 
-    def __init__(self, text: str, partitions: int) -> None:
+    def __init__(self, text: str, partitions: int, *, counting: bool) -> None:
         self._text = text
         self._partitions = partitions
+        self._counting = counting
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._store = MapStore(handle)
@@ -95,28 +98,28 @@ class JoinProcessor(StatefulProcessor):
         replica, hit = cache.resume(name, query, log)
         outcome = replica.shard.take_in(messages)
         spent = perf_counter_ns() - began
-        emitted = 0
+        emitted, names = 0, query.result.names
         results = [replica.shard.rows_of(matches) for matches in outcome.matches]
         for source in (*results, replica.shard.late_rows(outcome.late)):
             began = perf_counter_ns()
             for batch in source:
                 emitted += batch.num_rows
                 for piece in pieces(batch):
-                    row = arrowed([array_of(piece), pa.nulls(1, progress.ARROW)], NAMES)
+                    found = with_counters(piece, None) if self._counting else arrowed(piece.columns, names)
                     spent += perf_counter_ns() - began
-                    yield row
+                    yield found
                     began = perf_counter_ns()
             spent += perf_counter_ns() - began
         # State is written while Spark is busy with the results that it has been given.
         began = perf_counter_ns()
         replica.record(outcome, log)
         spent += perf_counter_ns() - began
-        report = progress.report(
-            replica, outcome, log, hit=hit, emitted=emitted,
-            join_ns=spent - self._store.spent, state_ns=self._store.spent,
-        )  # fmt: skip
-        nothing = pa.nulls(1, pa.list_(pa.struct(list(query.result))))
-        yield arrowed([nothing, pa.array([report], progress.ARROW)], NAMES)
+        if self._counting:
+            report = progress.report(
+                replica, outcome, log, hit=hit, emitted=emitted,
+                join_ns=spent - self._store.spent, state_ns=self._store.spent,
+            )  # fmt: skip
+            yield with_counters(one_batch(query.result.empty_table()), report)
         cache.keep(name, replica, query.budget)
         task.settle()
 
@@ -132,7 +135,8 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(at, rows)
 
 
-def array_of(rows: pa.RecordBatch) -> pa.ListArray:
-    """The rows as one value: an array of structs. Nothing is copied."""
+def with_counters(rows: pa.RecordBatch, report: dict[str, Any] | None) -> pd.DataFrame:
+    """The rows as one value, an array of structs, beside what is reported with them. Nothing is copied."""
     ends = pa.array(np.array([0, rows.num_rows], dtype=np.int32))
-    return pa.ListArray.from_arrays(ends, pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema)))
+    structs = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
+    return arrowed([pa.ListArray.from_arrays(ends, structs), pa.array([report], progress.ARROW)], NAMES)
