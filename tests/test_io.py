@@ -140,6 +140,46 @@ def test_what_cannot_be_pushed(batch: Any) -> None:
     assert join.push(left=table(ROWS), right=table(OTHER)).num_rows == 3
 
 
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        ({"k": 5}, r"the left column 'k' is a int.*one row is \{'k': \[5\]\}"),
+        ({"k": "ab"}, r"the left column 'k' is a str.*one row is \{'k': \['ab'\]\}"),
+        (pl.LazyFrame({"k": [1]}), r"a LazyFrame; expected .*; collect\(\) it first"),
+        (object(), r"a object; expected .*; wrap it in pyarrow.table"),
+    ],
+    ids=["number", "text", "lazy", "object"],
+)
+def test_what_cannot_be_pushed_is_told(batch: Any, said: str) -> None:
+    with pytest.raises(sj.SchemaError, match=said):
+        keyed().push(left=batch)
+
+
+@pytest.mark.parametrize("collecting", [False, True])
+def test_a_column_of_nulls_alone_has_the_known_type(collecting: bool) -> None:
+    """A frame of a feed may have no value in some column, and then no type for it."""
+    join = keyed(how="left")
+    push = join.collect(rows=1000).push if collecting else join.push
+    push(left=pd.DataFrame({"k": [1, 2], "name": ["a", "b"]}))
+    push(left=pd.DataFrame({"k": [3, 4], "name": [None, None]}), right=table(OTHER))
+    push(left={"k": [None], "name": ["e"]})
+    push(left={"k": [], "name": []})
+    if collecting:
+        push.__self__.flush()
+    assert join.stats().left.rows_in == 5
+    left = [(row["k_l"], row["name"]) for row in join.finish().to_table().to_pylist()]
+    assert sorted(left, key=str) == [(4, None), (None, "e")]
+    join.check()
+
+
+def test_nulls_alone_in_a_column_without_nulls_are_refused() -> None:
+    join = keyed()
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("name", pa.string())])
+    join.push(left=pa.table({"k": [1], "name": ["a"]}, schema=schema))
+    with pytest.raises(sj.SchemaError, match="declared not null"):
+        join.push(left={"k": [None], "name": ["a"]})
+
+
 # -- what comes out ---------------------------------------------------------------------------------------
 
 

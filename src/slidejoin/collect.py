@@ -73,8 +73,11 @@ class Collector:
 
         Rows that could never be joined (a missing column, another type) are refused here and now, as ``Join.push`` does.
         """
+        known = self._engine.books.schemas
         batches = [
-            (side, to_batch(data, side)) for side, data in enumerate((left, right)) if data is not None
+            (side, to_batch(data, side, self._schemas[side] or known[side]))
+            for side, data in enumerate((left, right))
+            if data is not None
         ]
         return self._turns.take(lambda: self._add(batches))
 

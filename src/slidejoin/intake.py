@@ -28,7 +28,9 @@ def to_batch(data: Any, side: int, known: pa.Schema | None = None) -> pa.RecordB
         raise SchemaError(
             f"the {SIDES[side]} batch has several columns named {twice}; expected distinct names; rename them"
         )
-    return batch if batch.schema.metadata is None else batch.replace_schema_metadata(None)
+    if batch.schema.metadata is not None:
+        batch = batch.replace_schema_metadata(None)
+    return batch if known is None else _of_known_types(batch, known)
 
 
 def held_type(kind: pa.DataType) -> pa.DataType:
@@ -83,6 +85,18 @@ def typed(batch: pa.RecordBatch, known: pa.Schema | None) -> pa.RecordBatch | No
     return one_batch(known.empty_table()) if batch.schema.names == known.names else batch
 
 
+def _of_known_types(batch: pa.RecordBatch, known: pa.Schema) -> pa.RecordBatch:
+    """A column that has only NULLs, and so no type of its own, is of the known type."""
+    if pa.null() not in batch.schema.types or batch.schema.names != known.names:
+        return batch
+    columns = [
+        pa.nulls(batch.num_rows, field.type) if pa.types.is_null(column.type) else column
+        for column, field in zip(batch.columns, known, strict=True)
+    ]
+    fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
     """Refuse a batch whose columns differ from those pushed before."""
     now = batch.schema
@@ -116,6 +130,12 @@ def _converted(data: Any, side: int) -> pa.RecordBatch:
         return one_batch(data)
     try:
         if isinstance(data, Mapping):
+            for name, values in data.items():
+                if not hasattr(values, "__len__") or isinstance(values, (str, bytes)):
+                    raise SchemaError(
+                        f"the {SIDES[side]} column {name!r} is a {type(values).__name__}; expected an array or a list of values; "
+                        f"one row is {{{name!r}: [{values!r:.40}]}}"
+                    )
             lengths = {name: len(values) for name, values in data.items()}
             if len(set(lengths.values())) > 1:
                 raise SchemaError(
@@ -134,9 +154,10 @@ def _converted(data: Any, side: int) -> pa.RecordBatch:
             f"the {SIDES[side]} batch could not be read as Arrow columns ({error}); expected columns of one type "
             "and length each; convert it with pyarrow.table(...) to see what is wrong"
         ) from error
+    hint = "collect() it first" if hasattr(data, "collect") else "wrap it in pyarrow.table(...)"
     raise SchemaError(
         f"the {SIDES[side]} batch is a {type(data).__name__}; expected Arrow, Polars, pandas, DuckDB or a dict of "
-        "arrays; wrap it in pyarrow.table(...)"
+        f"arrays; {hint}"
     )
 
 
