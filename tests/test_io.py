@@ -143,12 +143,15 @@ def test_what_cannot_be_pushed(batch: Any) -> None:
 @pytest.mark.parametrize(
     ("batch", "said"),
     [
-        ({"k": 5}, r"the left column 'k' is a int.*one row is \{'k': \[5\]\}"),
-        ({"k": "ab"}, r"the left column 'k' is a str.*one row is \{'k': \['ab'\]\}"),
-        (pl.LazyFrame({"k": [1]}), r"a LazyFrame; expected .*; collect\(\) it first"),
-        (object(), r"a object; expected .*; wrap it in pyarrow.table"),
+        ({"k": 5}, r"the left column 'k' is of type int;.*one row is \{'k': \[5\]\}"),
+        ({"k": "ab"}, r"the left column 'k' is of type str;.*one row is \{'k': \['ab'\]\}"),
+        ({"k": (value for value in [1])}, "the left column 'k' is of type generator;.* make a list of it"),
+        (pl.DataFrame, "could not be read as Arrow columns"),
+        ({"k": pd.DataFrame({"a": [1]})}, "could not be read as Arrow columns"),
+        (pl.LazyFrame({"k": [1]}), r"of type LazyFrame; expected .*; collect\(\) it first"),
+        (object(), r"of type object; expected .*; wrap it in pyarrow.table"),
     ],
-    ids=["number", "text", "lazy", "object"],
+    ids=["number", "text", "generator", "a frame's class", "frame as a column", "lazy", "object"],
 )
 def test_what_cannot_be_pushed_is_told(batch: Any, said: str) -> None:
     with pytest.raises(sj.SchemaError, match=said):

@@ -132,9 +132,11 @@ def _converted(data: Any, side: int) -> pa.RecordBatch:
         if isinstance(data, Mapping):
             for name, values in data.items():
                 if not hasattr(values, "__len__") or isinstance(values, (str, bytes)):
+                    several = hasattr(values, "__iter__") and not isinstance(values, (str, bytes))
+                    hint = "make a list of it" if several else f"one row is {{{name!r}: [{values!r:.40}]}}"
                     raise SchemaError(
-                        f"the {SIDES[side]} column {name!r} is a {type(values).__name__}; expected an array or a list of values; "
-                        f"one row is {{{name!r}: [{values!r:.40}]}}"
+                        f"the {SIDES[side]} column {name!r} is of type {type(values).__name__}; expected an array or a list of "
+                        f"values; {hint}"
                     )
             lengths = {name: len(values) for name, values in data.items()}
             if len(set(lengths.values())) > 1:
@@ -149,14 +151,16 @@ def _converted(data: Any, side: int) -> pa.RecordBatch:
             return one_batch(pa.table(data))
         if hasattr(data, "__arrow_c_array__"):
             return pa.record_batch(data)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except SchemaError:
+        raise
+    except Exception as error:  # whatever the giver's own code raises
         raise SchemaError(
             f"the {SIDES[side]} batch could not be read as Arrow columns ({error}); expected columns of one type "
             "and length each; convert it with pyarrow.table(...) to see what is wrong"
         ) from error
     hint = "collect() it first" if hasattr(data, "collect") else "wrap it in pyarrow.table(...)"
     raise SchemaError(
-        f"the {SIDES[side]} batch is a {type(data).__name__}; expected Arrow, Polars, pandas, DuckDB or a dict of "
+        f"the {SIDES[side]} batch is of type {type(data).__name__}; expected Arrow, Polars, pandas, DuckDB or a dict of "
         f"arrays; {hint}"
     )
 

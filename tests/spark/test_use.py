@@ -76,6 +76,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"partitions": 0}, sj.StateError, "from 1 to 3"),
         ({"partitions": 4}, sj.StateError, "spark.sql.shuffle.partitions"),
         ({"partitions": True}, sj.StateError, "whole number"),
+        ({"name": 5}, sj.StateError, "name=5; expected a text"),
+        ({"name": " "}, sj.StateError, "name=' '; expected a text"),
         ({"spread": 0}, sj.StateError, "spread=0; expected a whole number from 1 to 3, the workers"),
         ({"spread": 3, "partitions": 2}, sj.StateError, "from 1 to 2, the workers of the join"),
         ({"spread": True}, sj.StateError, "whole number"),

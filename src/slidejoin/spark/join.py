@@ -69,6 +69,7 @@ def join(
             f"the left is {kinds[0]} DataFrame and the right {kinds[1]} one; expected two of a kind; read both with "
             "readStream or both with read (for a fixed table beside a stream, Spark's own stream-static join serves)"
         )
+    _named(name)
     query = planned(
         left,
         right,
@@ -226,6 +227,14 @@ def planned(
     draft.check()
     name = resolve(routing, draft.bound, settings, schemas, workers, shared)
     return Query(settings, schemas, workers, name, draft.budget, shared)
+
+
+def _named(name: Any) -> None:
+    if name is not None and (not isinstance(name, str) or not name.strip()):
+        raise StateError(
+            f"name={name!r}; expected a text, under which the counters are in the progress, or None for no counters; leave "
+            "it out for 'slidejoin'"
+        )
 
 
 def _workers(asked: Any, tasks: int) -> int:
