@@ -75,8 +75,7 @@ class Spark:
         """Stream files of these sizes; for every micro-batch its rows, milliseconds and counters.
 
         ``join``: ours, with counters or without (uncounted), no join (floor), or the state store of Spark's own (memory, rocksdb).
-        ``limit``: seconds after which the
-        query is given up; micro-batches that are done by then count.
+        ``limit``: seconds after which the query is given up; micro-batches that are done by then count.
         """
         self.asked += 1
         folder = self.folder / str(self.asked)

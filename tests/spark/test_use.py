@@ -262,7 +262,7 @@ def test_counters(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_no_counters(spark: SparkSession, tmp_path: Path) -> None:
-    """Without a name nothing is counted; names that are syntax to Spark, and columns without NULLs, come out as they are."""
+    """Without a name nothing is counted; names that are syntax to Spark come out as they are."""
     frame = spark.range(5).selectExpr("id", "id * 2 AS `a.b`", "CAST(id AS STRING) AS `c``d`")
     frame.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))

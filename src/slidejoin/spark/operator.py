@@ -72,7 +72,7 @@ class MapStore:
 
 
 class JoinProcessor(StatefulProcessor):
-    """One task's worker. It holds the query's text and nothing else; state is in the log, shards in the cache."""
+    """One task's worker. It holds what the query asks for and nothing else; state is in the log, shards in the cache."""
 
     def __init__(self, text: str, partitions: int, *, counting: bool) -> None:
         self._text = text
