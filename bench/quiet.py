@@ -7,13 +7,16 @@ meanwhile says nothing about the program, and less about two threads than about 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import psutil
+
+Measured = TypeVar("Measured")
 
 TRIES = 4  # a host that is never quiet is measured as it is
 
 
-def undisturbed(measure: Callable[[], float]) -> float:
+def undisturbed(measure: Callable[[], Measured]) -> Measured:
     """What ``measure`` gives when no core was taken away meanwhile, or the last of some tries."""
     for _ in range(TRIES):
         before = stolen()

@@ -1,7 +1,8 @@
 """Figure 15 and the goals: whole joins through the public API, a C++ B+-tree, and a vectorised nested loop.
 
 Contenders that are compared take turns, batch by batch or round by round, in one process; every figure is a median of
-the rounds. A turn of the goals during which the host took a core away is taken again. The nested loop compares every
+the rounds. A turn of the goals during which the host took a core away is taken again, and threads are compared push by
+push. The nested loop compares every
 key of the window with a probe's bounds, vectorised by the compiler and on all cores; it is measured on a sample of a
 batch, as a whole one would take minutes.
 """
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import slidejoin as sj
-from bench.panjoin.structures import FULL, QUICK, Bench, Lines
+from bench.panjoin.structures import FULL, LEAF, QUICK, Bench, Lines
 from bench.quiet import undisturbed
 from bench.report import Figure, middle
 from bench.workloads import DOMAIN, Workload
@@ -47,17 +48,26 @@ class Running:
     def _push(self, push: Any) -> sj.Matches:
         return self.join.push(left=push.batch) if push.side == 0 else self.join.push(right=push.batch)
 
-    def speed(self, batches: int, batch: int | None = None, *, rows: bool = False) -> float:
-        """Rows a second over the next batches; with ``rows``, the row numbers of all matches are taken too."""
+    def speed(self, batches: int, batch: int | None = None) -> float:
+        """Rows a second over the next batches of each side; nobody asks for the matches."""
         size = batch or self.work.batch
         pushes = list(self.work.pushes(self.at, batches * size, batch=size))
         self.at += batches * size
         start = perf_counter()
         for push in pushes:
-            matches = self._push(push)
-            if rows:
-                matches.indices()
+            self._push(push)
         return sum(push.batch.num_rows for push in pushes) / (perf_counter() - start)
+
+    def turn(self, batches: int) -> list[float]:
+        """Seconds that each push of the next batches took, with taking the row numbers of all matches."""
+        pushes = list(self.work.pushes(self.at, batches * self.work.batch))
+        self.at += batches * self.work.batch
+        taken = []
+        for push in pushes:
+            start = perf_counter()
+            self._push(push).indices()
+            taken.append(perf_counter() - start)
+        return taken
 
 
 # -- figure 15 -----------------------------------------------------------------------------------------
@@ -170,12 +180,14 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
         "panjoin": {"threads": 2, "flow": "panjoin"},
     }
     running = {name: Running(work, **options) for name, options in plans.items()}
+    taken: dict[str, list[list[float]]] = {name: [] for name in plans}
     speeds: dict[str, list[float]] = {name: [] for name in (*plans, "anchor")}
     for number in range(turns + 1):
         for name, one in running.items():
-            speed = undisturbed(partial(one.speed, TURN, rows=True))
+            turn = undisturbed(partial(one.turn, TURN))
             if number:
-                speeds[name].append(speed)
+                taken[name].append(turn)
+                speeds[name].append(len(turn) * work.batch / sum(turn))
         if anchor.there and number:
             speeds["anchor"].append(undisturbed(lambda: anchor.speed(work, 100_000)[0]))
     at = f"w = 2^{window.bit_length() - 1}"
@@ -208,17 +220,14 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
         )
         wib = Bench(QUICK if quick else FULL, say)
         beside = [
-            wib.insertion("wib_tree", window, 1 << 12) / anchor.speed(work, 100_000)[1] for _ in range(rounds)
+            wib.insertion("wib_tree", window, 1 << 12, window // LEAF) / anchor.speed(work, 100_000)[1]
+            for _ in range(rounds)
         ]
-        what = f"WiB+-Tree insertion, {at}, batches of 4 K, against the C++ B+-tree's"
+        what = f"WiB+-Tree insertion, {at}, batches of 4 K, {LEAF} rows a leaf, against the C++ B+-tree's"
         note("speed.wib_insertion", what, beside, "x", 3)
-    note("speed.threads", f"{at}, 2 threads against 1", ratios(speeds["two"], speeds["one"]), "x", 1.7)
-    note(
-        "speed.flow",
-        f"{at}, flow panjoin against single, 2 threads",
-        ratios(speeds["panjoin"], speeds["two"]),
-        "x",
-    )
+    one_thread, two_threads, manager = (by_place(taken[name], rounds) for name in ("one", "two", "panjoin"))
+    note("speed.threads", f"{at}, 2 threads against 1", ratios(one_thread, two_threads), "x", 1.7)
+    note("speed.flow", f"{at}, flow panjoin against single, 2 threads", ratios(two_threads, manager), "x")
     running.clear()
     say(f"goals: w = {large:,}")
     one = Running(Workload("band", large, match_rate=1), threads=2)
@@ -248,6 +257,16 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
     )
     detail = {"rounds": speeds, "flat": flat, "large": many, "compiler": anchor.there}
     return figures, detail
+
+
+def by_place(turns: list[list[float]], groups: int) -> list[float]:
+    """Seconds of a turn whose pushes each take as long as the middle one at its place, of as many groups of turns.
+
+    Pushes are not alike: some merge long runs, at the same places of every turn. What the host does meanwhile falls on a
+    few of those at a place, and so on none of their middles.
+    """
+    shares = [turns[group::groups] for group in range(groups)]
+    return [float(np.median(np.array(share), axis=0).sum()) for share in shares]
 
 
 def ratios(above: list[float], below: list[float]) -> list[float]:

@@ -308,7 +308,7 @@ class Engine:
         first, rows = intaken.rows_in, batch.num_rows
         if not self.settings.timed:
             books.intaken = _with(books.intaken, side, Intaken(first + rows))
-            return Arrivals(side, batch, Numbers(first), Numbers(first))
+            return Arrivals(side, batch, rows, Numbers(first), Numbers(first))
         timeline = books.timeline
         assert timeline is not None
         described = timeline.columns[side]
@@ -342,7 +342,7 @@ class Engine:
             batch, seqs, times = batch.take(pa.array(timely)), seqs.select(timely), times[timely]
         intaken = Intaken(first + rows, intaken.late + late, intaken.null_time + without)
         books.intaken = _with(books.intaken, side, intaken)
-        return Arrivals(side, batch, seqs, Numbers(0, times))
+        return Arrivals(side, batch, batch.num_rows, seqs, Numbers(0, times))
 
     def _timed_reach(self, arrivals: list[Arrivals], timeline: Timeline | None) -> list[Arrivals]:
         """Time windows: the times that each row may join; left rows arrive before right ones."""
@@ -386,7 +386,8 @@ class Engine:
             assert isinstance(window, Rows)
             lows = -(-np.maximum(shown - window.n, 0) // window.slide) * window.slide
             ranks = Numbers(0, np.flatnonzero(mine))
-            placed.append(Arrivals(one.side, batch, seqs, one.positions, Reach.of(lows, shown - 1), ranks))
+            reach = Reach.of(lows, shown - 1)
+            placed.append(Arrivals(one.side, batch, one.rows, seqs, one.positions, reach, ranks))
         return placed, True
 
     def _merge_order(self, arrivals: list[Arrivals]) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from slidejoin.forks import forks
 from slidejoin.kernels import config
 from slidejoin.kernels.chores import (
     AHEAD,
@@ -199,9 +200,9 @@ class Unfinished:
 
     def __init__(self, chores: Chores) -> None:
         self._chores = chores  # holds the arrays
-        self._pid = os.getpid()
+        self._forks = forks()
         self._helpers: _Helpers | None = None
-        self._settled = False
+        self.settled = False
 
     def begin(self, helpers: _Helpers) -> None:
         """From here on the arrays are written, so somebody must be holding this."""
@@ -210,16 +211,15 @@ class Unfinished:
 
     def settle(self) -> None:
         """Help until they are done. From then on what they have read may change."""
-        if self._settled:
+        if self.settled:
             return
         helpers = self._helpers
-        if os.getpid() != self._pid:
+        if forks() != self._forks:
             # The thread that had begun is not there after a fork; beginning anew does no harm.
             self._chores.perform()
         elif helpers is not None and helpers.holds(self):
             self._finish_on(helpers.board)
-            helpers.forget(self)
-        self._settled = True
+        self.settled = True
         self._chores.release()
 
     @property
@@ -277,10 +277,11 @@ class _Helpers:
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._posted = np.zeros(1, dtype=np.int64)
         self.board = new_board()
+        self._words = self.board.data  # the same; NumPy takes longer to read one
         self._alone_until, self._alone_for = 0.0, ALONE_FOR[0]
         self._sharing = Lock()
         self._beginning = Lock()
-        # Of each kind the one that is on the board: held until it is done, whatever becomes of the join that it is of.
+        # Of each kind the last one put on the board: held until it is done, whatever becomes of the join that it is of.
         self._unfinished: dict[type[Unfinished], Unfinished] = {}
         for number in range(threads):
             Thread(target=self._serve, name=f"slidejoin-{number}", daemon=True).start()
@@ -288,10 +289,10 @@ class _Helpers:
     @property
     def awake(self) -> bool:
         """Whether the board is being watched."""
-        return bool(self.board[AWAKE] >= self._watching > 0)
+        return self._words[AWAKE] >= self._watching > 0
 
     def wake(self) -> None:
-        missing = self._watching - int(self.board[AWAKE])
+        missing = self._watching - self._words[AWAKE]
         if missing > 0 and time.monotonic() >= self._alone_until:
             for _ in range(missing):
                 self.post(_nothing)
@@ -331,7 +332,7 @@ class _Helpers:
     def may_begin(self, kind: type[Unfinished]) -> bool:
         """Whether nothing of a kind is on the board."""
         held = self._unfinished.get(kind)
-        return held is None or held.done
+        return held is None or held.settled or held.done
 
     def begin(self, unfinished: AnyUnfinished) -> AnyUnfinished | None:
         """Put chores on the board; None if they are busy with others of the kind."""
@@ -344,11 +345,6 @@ class _Helpers:
 
     def holds(self, unfinished: Unfinished) -> bool:
         return self._unfinished.get(type(unfinished)) is unfinished
-
-    def forget(self, unfinished: Unfinished) -> None:
-        with self._beginning:
-            if self.holds(unfinished):
-                del self._unfinished[type(unfinished)]
 
     def _serve(self) -> None:
         while True:

@@ -257,7 +257,8 @@ def _refill_ring(engine: Engine, side: int, rows: pa.Table, numbers: pa.Table, b
         piece = numbers.slice(at, size)
         seqs, positions, marks = (column.to_numpy() for column in piece.columns)
         batch = one_batch(rows.slice(at, size)) if rows.num_columns else no_columns(piece.num_rows)
-        home = engine.worker.store(Arrivals(side, batch, Numbers(0, seqs), Numbers(0, positions)))
+        arrivals = Arrivals(side, batch, batch.num_rows, Numbers(0, seqs), Numbers(0, positions))
+        home = engine.worker.store(arrivals)
         if home.subwindow.marks is not None:
             home.subwindow.marks[home.first : home.first + len(marks)] = marks
         ring.complete()

@@ -7,12 +7,12 @@ the child, and its call will never end there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from threading import RLock, get_ident
 from typing import TypeVar
 
 from slidejoin.errors import StateError
+from slidejoin.forks import forks
 
 Answer = TypeVar("Answer")
 
@@ -21,7 +21,7 @@ class Turns:
     def __init__(self) -> None:
         self._lock = RLock()
         self._holder: int | None = None  # the thread that is in a call
-        self._process = os.getpid()
+        self._forks = forks()
 
     def take(self, call: Callable[[], Answer]) -> Answer:
         """What a call answers when its turn has come.
@@ -29,7 +29,7 @@ class Turns:
         The lock is its own context manager, not a function of ours, since an interruption between taking it and being
         ready to give it back would leave it taken for ever.
         """
-        if self._process != os.getpid():
+        if self._forks != forks():
             self._after_fork()
         if self._holder == get_ident():
             raise StateError(
@@ -51,4 +51,4 @@ class Turns:
             )
         self._lock.release()
         self._holder = None
-        self._process = os.getpid()
+        self._forks = forks()

@@ -11,13 +11,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, in_order
+from slidejoin.kernels.bits import GREATEST, LEAST
 from slidejoin.kernels.chores import Chores, write_merge, write_sort
 from slidejoin.kernels.order import COUNTERS, gather_ascending, overview, sort_order, width_for
 from slidejoin.pools import ALONE, SHARE, Ahead, Crew
 
 
 class SortedAhead(NamedTuple):
-    """A batch that another thread is sorting: what the entries hold is not to be read before that is settled."""
+    """A batch that another thread is sorting: what the entries hold is not to be read before that is settled.
+
+    No key is below ``least`` or above ``most``.
+    """
 
     entries: Entries
     least: int
@@ -39,11 +43,15 @@ class ByKey:
         """Let another thread do what ``arrange_entries`` does with ids that count; None if it is not worth it."""
         if len(keys) < 2 * SHARE or not crew.idle:
             return None
-        ascending, least, most = overview(keys)
-        if ascending:
-            return None
         chores = Chores()
-        entries = sorting(keys, least, most, 1, chores, narrow=cls.narrow)
+        if keys.dtype == np.int32:  # looking at them is left to who sorts: the caller is not to wait for it
+            least, most = int(LEAST), int(GREATEST)
+            entries = sorting(keys, 0, -1, 1, chores, narrow=cls.narrow)
+        else:
+            ascending, least, most = overview(keys)
+            if ascending:
+                return None
+            entries = sorting(keys, least, most, 1, chores, narrow=cls.narrow)
         unfinished = crew.ahead(chores)
         return None if unfinished is None else SortedAhead(entries, least, most, unfinished)
 

@@ -26,7 +26,7 @@ from slidejoin.kernels.calls import address_of, call
 from slidejoin.kernels.expand import expand_numbers, expand_visible, pairs_of
 from slidejoin.kernels.memory import int32s_at, int64s_at
 from slidejoin.kernels.merge import count_from, drop_below, merge_runs, rows_of_first
-from slidejoin.kernels.order import COUNTERS, radix_sort
+from slidejoin.kernels.order import COUNTERS, overview, radix_sort
 from slidejoin.kernels.search import BLOCK, RUN_WORDS, SPARE, find_in_runs
 
 WORDS = 16  # of a chore
@@ -255,7 +255,10 @@ def expand(c):  # type: ignore[no-untyped-def]
     types.void(OUT_I64, I32, types.int64, types.int64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32, OUT_I32),
 )  # fmt: skip
 def write_sort(chores, values, least, most, counters, words, moved, moved_order, keys, order):  # type: ignore[no-untyped-def]
-    """``radix_sort`` for as many pieces of a batch as there are chores, each with counters of its own."""
+    """``radix_sort`` for as many pieces of a batch as there are chores, each with counters of its own.
+
+    ``least`` above ``most``: they are narrow, and whoever sorts them finds out between which they lie.
+    """
     pieces = len(chores) // WORDS
     for piece in range(pieces):
         begin, end = len(values) * piece // pieces, len(values) * (piece + 1) // pieces
@@ -275,7 +278,12 @@ def sort(c):  # type: ignore[no-untyped-def]
     counters, moved_order, order = int32s_at(c[6], COUNTERS), int32s_at(c[9], rows), int32s_at(c[11], rows)
     if c[12] == 4:
         values, keys = int32s_at(c[3], rows), int32s_at(c[10], rows)
-        radix_sort(values, c[4], c[5], counters, words, moved, moved_order, keys, order)
+        ascending, least, most = (False, c[4], c[5]) if c[4] <= c[5] else overview(values)
+        if ascending:
+            keys[:] = values
+            order[:] = np.arange(rows, dtype=np.int32)
+        else:
+            radix_sort(values, least, most, counters, words, moved, moved_order, keys, order)
     elif c[13] == 4:
         wide_values, keys = int64s_at(c[3], rows), int32s_at(c[10], rows)
         radix_sort(wide_values, c[4], c[5], counters, words, moved, moved_order, keys, order)

@@ -32,6 +32,7 @@ BEYOND = U(
 )  # bits sorted by beyond log2(n): more cost more in the passes than they save in the insertion sort
 COUNTERS = 2 * BUCKETS  # of two digits
 MASK = U(BUCKETS - 1)
+GROUP = U(4)  # neighbours that are compared at a time
 SIGN = U(1 << 63)  # flipped, the signed order is the unsigned one; nothing overflows
 
 
@@ -146,6 +147,36 @@ def unsigned(value):  # type: ignore[no-untyped-def]
     return U(np.int64(value)) ^ SIGN
 
 
+@kernel(types.boolean(OUT_U64, types.uint64))
+def finish_words(words, patience):  # type: ignore[no-untyped-def]
+    """Insertion sort of nearly sorted words; False if it takes more than ``patience`` moves.
+
+    Most neighbours are in order, so some are compared at a time: a branch for all of them instead of one for each.
+    """
+    rows = U(len(words))
+    moves, i = U(0), U(1)
+    while i < rows:
+        end = min(i + GROUP, rows)
+        astray = end - i < GROUP
+        if not astray:
+            for k in range(GROUP):
+                astray |= words[i + k] < words[i + k - U(1)]
+        if not astray:
+            i = end
+        while i < end:
+            word = words[i]
+            j = i
+            while j > U(0) and words[j - U(1)] > word:
+                words[j] = words[j - U(1)]
+                j -= U(1)
+            words[j] = word
+            moves += i - j
+            i += U(1)
+        if moves > patience:
+            return False
+    return True
+
+
 @kernel(
     types.boolean(I64, types.uint64, types.uint64, OUT_I32, OUT_U64, OUT_U64, OUT_I64, OUT_I32),
     types.boolean(I64, types.uint64, types.uint64, OUT_I32, OUT_U64, OUT_U64, OUT_I32, OUT_I32),
@@ -188,17 +219,8 @@ def sort_packed(values, base, bits, counts, words, moved, keys, order):  # type:
         at = counts[digit]
         counts[digit] = at + 1
         words[U(at)] = word
-    moves = 0
-    for i in range(1, n):
-        word = words[i]
-        j = i
-        while j > 0 and words[j - 1] > word:
-            words[j] = words[j - 1]
-            j -= 1
-        words[j] = word
-        moves += i - j
-        if moves > PATIENCE * n:
-            return False
+    if not finish_words(words, U(PATIENCE * n)):
+        return False
     mask = (U(1) << room) - U(1)  # of the position
     if cut:
         for i in range(n):

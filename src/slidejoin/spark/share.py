@@ -94,7 +94,7 @@ class Share(Single):
         """Store rows that come from the log: no probing, no noting. In pieces, as subwindows fill up."""
         ring = self.worker.rings[side]
         assert ring is not None
-        arrivals = Arrivals(side, batch, Numbers(0), Numbers(0, positions))
+        arrivals = Arrivals(side, batch, batch.num_rows, Numbers(0), Numbers(0, positions))
         span = Span(self._counts[side], arrivals.rows)
         for at in range(0, arrivals.rows, self.piece_rows):
             self.worker.insert(self._numbered(arrivals.slice(at, self.piece_rows)))

@@ -130,14 +130,11 @@ class Arrivals(NamedTuple):
 
     side: int
     batch: pa.RecordBatch
+    rows: int  # of the batch, which takes longer to tell
     seqs: Numbers
     positions: Numbers
     reach: Reach = NO_REACH
     ranks: Numbers = Numbers(0)
-
-    @property
-    def rows(self) -> int:
-        return int(self.batch.num_rows)
 
     def slice(self, at: int, count: int) -> Arrivals:
         """Consecutive rows."""
@@ -147,6 +144,7 @@ class Arrivals(NamedTuple):
         return Arrivals(
             self.side,
             self.batch.slice(at, count),
+            count,
             self.seqs.slice(at, count),
             self.positions.slice(at, count),
             self.reach.slice(at, count),
@@ -158,6 +156,7 @@ class Arrivals(NamedTuple):
         return Arrivals(
             self.side,
             self.batch.take(pa.array(ids)),
+            len(ids),
             self.seqs.select(ids),
             self.positions.select(ids),
             self.reach.select(ids),
