@@ -6,8 +6,9 @@ about eight minutes on smaller sizes and writes a file of another name.
 
 Figures are rows of both sides per second over the steady half: the second half of the micro-batches that came
 once the window was full, by the time that Spark says each took. Every contender of the band join has first run its
-own query for the same time on small micro-batches, as the JVM goes on compiling for minutes. Spark's own join is slow,
-so it joins fewer micro-batches of the same sizes at the same window; a time limit ends it.
+own query for the same time on small micro-batches, as the JVM goes on compiling for minutes. Then they take turns, as
+a machine's speed drifts: all their queries are open, and their processes are stopped while it is another's turn. Only
+micro-batches that a turn had from begin to end count, and of the first round none.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from time import perf_counter
-from typing import Any
+from time import perf_counter, sleep, time
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from bench import report, spark_model
-from bench.report import RESULTS, Figure, Section
+from bench.report import RESULTS, Figure, Section, middle
 from bench.stage import Stage, StageError
 from bench.workloads import SEED
 from slidejoin.spark.session import UNIX_SOCKETS
@@ -35,11 +37,24 @@ from slidejoin.spark.session import UNIX_SOCKETS
 PACKAGES = (*report.PACKAGES, "pyspark", "pandas")
 TARGET = "bench.spark_queries:Spark"
 LIMIT = 180.0  # seconds for one query
-LONGEST = 330.0  # for the slowest
+LONGEST = 330.0  # for a contender to get to its first turn
 WARM = 120.0  # seconds of micro-batches for the JVM to compile by, before those that count; the same for every contender
 GOALS = {"memory": {"large": 20.0, "small": 6.0}, "rocksdb": {"large": 50.0, "small": 15.0}}
-MINE = {"ours": ("", "slidejoin"), "uncounted": (".uncounted", "slidejoin without counters")}
-NAMES = {"memory": "its in-memory store", "rocksdb": "RocksDB"}
+NAMES = {  # in figures
+    "ours": ("", "slidejoin"),
+    "uncounted": (".uncounted", "slidejoin without counters"),
+    "memory": (".memory", "Spark's own on its in-memory store"),
+    "rocksdb": (".rocksdb", "Spark's own on RocksDB"),
+}
+MINE = ("ours", "uncounted")
+TURNS = {
+    "ours": 10.0,
+    "uncounted": 10.0,
+    "memory": 40.0,
+    "rocksdb": 75.0,
+}  # seconds: a few micro-batches, or one
+SMALL = {"ours": 40, "uncounted": 40, "memory": 4, "rocksdb": 4}  # small micro-batches
+LARGE = {"ours": 150, "uncounted": 150, "memory": 60, "rocksdb": 40}  # more than there is time for
 
 Say = Callable[[str], None]
 Run = dict[str, Any]
@@ -53,6 +68,9 @@ class Sizes:
         self.far = 5 * self.window  # the large window
         self.filling = [self.window // 2] * 2
         self.warm = 10.0 if quick else WARM
+        self.rounds, self.turn = (
+            (3, 0.4) if quick else (5, 1.0)
+        )  # of the band join; of the usual length of a turn
 
 
 def pace(batches: Sequence[Run]) -> float:
@@ -70,80 +88,133 @@ def of_size(run: Run, size: int, filled: int) -> list[Run]:
 # -- Spark's own join --------------------------------------------------------------------------------
 
 
+class Turn(NamedTuple):
+    """When it was a contender's turn, in seconds since the epoch."""
+
+    begin: float
+    end: float
+
+    def whole(self, batches: Sequence[Run]) -> list[Run]:
+        """The micro-batches that began and ended in it."""
+        return [
+            batch
+            for batch in batches
+            if self.begin <= batch["at"] and batch["at"] + batch["ms"] / 1000 <= self.end
+        ]
+
+
 def band(say: Say, sizes: Sizes) -> Section:
     """The band join against Spark's own, on large and small micro-batches."""
-    runs: dict[str, Run] = {}
     check = {"kind": "band", "window": 5_000, "sizes": [4_000] * 4, "check": True}
     # What the JVM is slow to compile runs once in a micro-batch, whatever its size: planning, scheduling, checkpoints.
     warming = {"kind": "band", "window": 20_000, "sizes": [10_000] * 600, "limit": sizes.warm}
-    plans = {
-        # Spark's own: the small ones first, as the limit may end it.
-        "ours": [sizes.large] * 100 + [sizes.small] * 40,
-        "uncounted": [sizes.large] * 100,
-        "memory": [sizes.small] * 3 + [sizes.large] * 6,
-        "rocksdb": [sizes.small] * 3 + [sizes.large] * 4,
-    }
     prints, warmed = {}, {}
-    for name, plan in plans.items():
-        say(f"band join, {sizes.window:,} rows a side: {name}")
-        with Stage(TARGET) as stage:
+    turns: dict[str, list[Turn]] = {name: [] for name in TURNS}
+    runs: dict[str, Run] = {}
+    with ExitStack() as stages:
+        contenders = {}
+        for name, small in SMALL.items():
+            say(f"band join, {sizes.window:,} rows a side: {name}")
+            stage = contenders[name] = stages.enter_context(Stage(TARGET))
             checked = stage.call("run", join=name, **check)
             prints[name] = [
                 sum(batch[part] or 0 for batch in checked["batches"]) for part in ("pairs", "print")
             ]
             warmed[name] = len(stage.call("run", join=name, **warming)["batches"])
-            runs[name] = stage.call(
-                "run", kind="band", window=sizes.window, sizes=sizes.filling + plan, join=name,
-                limit=LONGEST if name == "rocksdb" else LIMIT,
-            )  # fmt: skip
+            plan = sizes.filling + [sizes.small] * small + [sizes.large] * LARGE[name]
+            stage.call("begin", kind="band", window=sizes.window, sizes=plan, join=name)
+            wait_for(stage, len(plan) - LARGE[name] + 1, name)
+            stage.rest()
+        for number in range(sizes.rounds):
+            for name, stage in contenders.items():
+                say(
+                    f"band join, {sizes.large:,} rows a side per trigger, round {number + 1} of {sizes.rounds}: {name}"
+                )
+                begin = time()
+                stage.go_on()
+                sleep(TURNS[name] * sizes.turn)
+                stage.rest()
+                turns[name].append(Turn(begin, time()))
+        for name, stage in contenders.items():
+            stage.go_on()
+            runs[name] = stage.call("end", limit=0)
             stage.call("close")
     if len({tuple(found) for found in prints.values()}) != 1:
         raise StageError(f"the joins found different pairs: {prints}")
-    for name in MINE:
-        if not runs[name]["given_up"]:
-            continue
-        done, asked = len(runs[name]["batches"]), len(runs[name]["sizes"])
+    figures = [
+        *compared("small", sizes.small, {name: [alone(run, sizes)] for name, run in runs.items()}),
+        *compared("large", sizes.large, {name: in_turns(runs[name], turns[name][1:]) for name in runs}),
+        *share(
+            [batch for turn in turns["ours"][1:] for batch in turn.whole(runs["ours"]["batches"])],
+        ),
+    ]
+    return Section(
+        figures, {"runs": runs, "turns": turns, "warmed": warmed, "pairs_compared": prints["ours"][0]}
+    )
+
+
+def wait_for(stage: Stage, batches: int, name: str) -> None:
+    """Let a query do so many micro-batches."""
+    begun = perf_counter()
+    while (done := stage.call("done")) < batches:
+        if perf_counter() - begun > LONGEST:
+            raise StageError(
+                f"{name} did {done} micro-batches in {LONGEST:.0f} s; expected {batches}; try again when the machine "
+                "is less busy"
+            )
+        sleep(1)
+
+
+def alone(run: Run, sizes: Sizes) -> float:
+    """Rows per second on the small micro-batches, which are not done in turns."""
+    return pace(of_size(run, sizes.small, len(sizes.filling)))
+
+
+def in_turns(run: Run, turns: Sequence[Turn]) -> list[float]:
+    """Rows per second of both sides in each turn, by the micro-batches that were whole in it."""
+    whole = [turn.whole(run["batches"]) for turn in turns]
+    if not all(whole):
         raise StageError(
-            f"slidejoin did {done} of {asked} micro-batches in {LIMIT:.0f} s; expected all; try again when the "
-            "machine is less busy"
+            f"{run['join']} did no whole micro-batch in a turn; expected one at least; try again when the machine is "
+            "less busy"
         )
-    figures, filled = [], len(sizes.filling)
-    for what, size in (("large", sizes.large), ("small", sizes.small)):
-        title = f"band join, {size:,} rows a side per trigger"
-        mine = {name: batches for name in MINE if (batches := of_size(runs[name], size, filled))}
-        for name, batches in mine.items():
+    return [
+        1000 * sum(batch["rows"] for batch in batches) / sum(batch["ms"] for batch in batches)
+        for batches in whole
+    ]
+
+
+def compared(what: str, size: int, paces: dict[str, list[float]]) -> list[Figure]:
+    """What each contender does, and ours against Spark's own, round by round."""
+    figures = []
+    title = f"band join, {size:,} rows a side per trigger"
+    for name, (key, called) in NAMES.items():
+        value, spread = middle(paces[name])
+        figures.append(
+            Figure(f"spark.band.{what}{key}", f"{title}: {called}", value, "rows/s", spread=spread)
+        )
+    for store, goals in GOALS.items():
+        for name in MINE:
+            key, called = NAMES[name]
+            value, spread = middle(
+                [ours / theirs for ours, theirs in zip(paces[name], paces[store], strict=True)]
+            )
             figures.append(
                 Figure(
-                    f"spark.band.{what}{MINE[name][0]}", f"{title}: {MINE[name][1]}", pace(batches), "rows/s"
+                    f"spark.band.{what}{key}.against_{store}", f"{title}: {called} against {NAMES[store][1]}",
+                    value, "x", goals[what], spread=spread,
                 )
-            )
-        for store in ("memory", "rocksdb"):
-            theirs = of_size(runs[store], size, filled) or of_size(runs[store], sizes.small, filled)
-            if not theirs:  # given up before one was done; the page says so
-                continue
-            at = theirs[0]["rows"] // 2
-            joined = f"Spark's own on {NAMES[store]}" + (f" (measured at {at:,})" if at != size else "")
-            figures.append(Figure(f"spark.band.{what}.{store}", f"{title}: {joined}", pace(theirs), "rows/s"))
-            for name, batches in mine.items():
-                key, called = MINE[name]
-                figures.append(
-                    Figure(
-                        f"spark.band.{what}{key}.against_{store}", f"{title}: {called} against {joined}",
-                        pace(batches) / pace(theirs), "x", GOALS[store][what],
-                    )
-                )  # fmt: skip
-    figures += share(of_size(runs["ours"], sizes.large, filled))
-    return Section(figures, {"runs": runs, "warmed": warmed, "pairs_compared": prints["ours"][0]})
+            )  # fmt: skip
+    return figures
 
 
 def share(batches: Sequence[Run]) -> list[Figure]:
     """How much of a micro-batch is the join's own: time in workers over the time that all of them had."""
-    half = batches[len(batches) // 2 :]
 
     def part(*names: str) -> float:
         return 100 * sum(
-            sum(batch[name] for name in names) / batch["workers"] / batch["ms"] for batch in half
-        ) / len(half)  # fmt: skip
+            sum(batch[name] for name in names) / batch["workers"] / batch["ms"] for batch in batches
+        ) / len(batches)  # fmt: skip
 
     title = "large micro-batches"
     return [

@@ -8,13 +8,13 @@ cores, and end in the same sink, which drops the rows.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import tempfile
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from time import perf_counter, sleep, time
 from typing import Any
 
@@ -54,14 +54,21 @@ class Spark:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.memory", "5g")
             .config("spark.driver.host", "127.0.0.1")
+            .config("spark.network.timeout", "3600s")  # nobody is missed while it is another one's turn
             .config("spark.sql.warehouse.dir", str(self.folder / "warehouse"))
             .config("spark.sql.streaming.numRecentProgressUpdates", "1000"),
             self.folder / "log",
         )
         self.session.sparkContext.setLogLevel("ERROR")
         self.asked = 0
+        self.under_way: UnderWay | None = None
 
-    def run(
+    def run(self, *, limit: float | None = None, **asked: Any) -> dict[str, Any]:
+        """``begin``, then ``end``."""
+        self.begin(**asked)
+        return self.end(limit)
+
+    def begin(
         self,
         kind: str,
         window: int,
@@ -69,13 +76,11 @@ class Spark:
         rate: float = 2.0,
         join: str = "ours",
         routing: str = "auto",
-        limit: float | None = None,
         check: bool = False,
-    ) -> dict[str, Any]:
-        """Stream files of these sizes; for every micro-batch its rows, milliseconds and counters.
+    ) -> None:
+        """Stream files of these sizes, in the background.
 
         ``join``: ours, with counters or without (uncounted), no join (floor), or the state store of Spark's own (memory, rocksdb).
-        ``limit``: seconds after which the query is given up; micro-batches that are done by then count.
         """
         self.asked += 1
         folder = self.folder / str(self.asked)
@@ -99,17 +104,29 @@ class Spark:
             found = F.sum(F.xxhash64("id_l", "id_r") % 1_000_003)
             joined = joined.observe("found", F.count(F.lit(1)).alias("pairs"), found.alias("print"))
         writer = joined.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
-        began = perf_counter()
         query = writer.trigger(availableNow=True).start()
-        looks: list[tuple[float, float]] = []
-        given_up = not ended(query, limit, looks)
-        seconds = perf_counter() - began
-        batches = [batch_of(progress, looks) for progress in query.recentProgress if progress.numInputRows]
-        shutil.rmtree(folder)
-        return {
+        described_as = {
             "kind": kind, "window": window, "rate": rate, "join": join, "routing": routing, "condition": condition,
-            "sizes": sizes, "given_up": given_up, "seconds": seconds, "batches": batches,
+            "sizes": sizes,
         }  # fmt: skip
+        self.under_way = UnderWay(query, folder, described_as)
+
+    def done(self) -> int:
+        """How many micro-batches are done."""
+        last = self._query.query.lastProgress
+        return 0 if last is None else last.batchId + 1
+
+    def end(self, limit: float | None = None) -> dict[str, Any]:
+        """Every micro-batch of the query: its rows, milliseconds and counters.
+
+        ``limit``: seconds from now after which it is given up; micro-batches that are done by then count.
+        """
+        return self._query.end(limit)
+
+    @property
+    def _query(self) -> UnderWay:
+        assert self.under_way is not None, "a query has begun"
+        return self.under_way
 
     def close(self) -> None:
         self.session.stop()
@@ -155,18 +172,38 @@ def with_buckets(left: DataFrame, right: DataFrame, condition: str, window: int)
     )  # fmt: skip
 
 
-def ended(query: Any, limit: float | None, looks: list[tuple[float, float]]) -> bool:
-    """Wait for the end of a query; False if it was given up. ``looks`` gets times and the CPU seconds until then."""
-    deadline = perf_counter() + (limit or math.inf)
-    looks.append((time(), cpu_seconds()))
-    while query.isActive and perf_counter() < deadline:
-        sleep(POLL)
-        looks.append((time(), cpu_seconds()))
-    if not query.isActive:
-        query.awaitTermination()  # raises what went wrong
-        return True
-    query.stop()
-    return False
+class UnderWay:
+    """A query that runs, and somebody who looks at the CPU time that it takes."""
+
+    def __init__(self, query: Any, folder: Path, described: dict[str, Any]) -> None:
+        self.query, self.folder, self.described = query, folder, described
+        self.began = perf_counter()
+        self.looks = [(time(), cpu_seconds())]
+        self._looking = Thread(target=self._look, daemon=True)
+        self._looking.start()
+
+    def _look(self) -> None:
+        while self.query.isActive:
+            sleep(POLL)
+            self.looks.append((time(), cpu_seconds()))
+
+    def batches(self) -> list[Any]:
+        """What Spark tells of the micro-batches that are done."""
+        return [progress for progress in self.query.recentProgress if progress.numInputRows]
+
+    def end(self, limit: float | None) -> dict[str, Any]:
+        """Wait for the end, or give up."""
+        if limit is None:
+            self.query.awaitTermination()  # raises what went wrong
+        elif limit > 0:
+            self.query.awaitTermination(limit)
+        given_up = self.query.isActive
+        self.query.stop()
+        seconds = perf_counter() - self.began
+        self._looking.join()
+        batches = [batch_of(progress, self.looks) for progress in self.batches()]
+        shutil.rmtree(self.folder)
+        return {**self.described, "given_up": given_up, "seconds": seconds, "batches": batches}
 
 
 def cpu_seconds() -> float:
@@ -191,6 +228,7 @@ def batch_of(progress: Any, looks: list[tuple[float, float]]) -> dict[str, Any]:
             "rows_all_workers", "rows_busiest_worker", "workers")  # fmt: skip
     mine = counters(progress)
     return {
+        "at": begin,
         "rows": progress.numInputRows,
         "ms": took["triggerExecution"],
         "cpu_ms": 1000 * float(cpu[1] - cpu[0]),

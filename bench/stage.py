@@ -12,9 +12,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -57,6 +60,22 @@ class Stage:
             raise StageError(f"the process of {self.target} ended with code {code}; its message is above")
         return json.loads(answer)
 
+    def rest(self) -> None:
+        """Stop all its processes where they are, so that another one has the machine for itself."""
+        for process in self._all():  # parents first: who has been stopped starts no other
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def go_on(self) -> None:
+        """Let them go on."""
+        for process in self._all():
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def _all(self) -> list[psutil.Process]:
+        mine = psutil.Process(self._process.pid)
+        return [mine, *mine.children(recursive=True)]
+
     def close(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -68,6 +87,7 @@ class Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.go_on()
         self.close()
 
 
