@@ -195,3 +195,64 @@ def test_one_thread_at_a_time_has_something_done_ahead() -> None:
             assert np.array_equal(one.entries.keys, np.sort(each))
             assert np.array_equal(each[one.entries.ids], one.entries.keys)
             assert (one.least, one.most) == (each.min(), each.max())
+
+
+@pytest.mark.parametrize("ends", ["least", "greatest", "both"])
+@pytest.mark.parametrize("ascending", [False, True])
+def test_keys_that_32_bits_just_hold(ends: str, ascending: bool) -> None:
+    """The extremes of 32 bits are held as 64; whether there are some is known before the keys are sorted."""
+    joins = [sj.Join("abs(l.x - r.x) <= 40", window=sj.Rows(3 * ROWS), threads=threads) for threads in (1, 2)]
+    rng = np.random.default_rng(13)
+    for at in range(8):
+        x = rng.integers(-(1 << 31) + 1, (1 << 31) - 1, ROWS, dtype=np.int32)
+        if at % 3:
+            x[rng.integers(0, ROWS, 5)] = -(1 << 31) if ends != "greatest" else (1 << 31) - 1
+            x[-1] = (1 << 31) - 1 if ends != "least" else -(1 << 31)
+        rows = pa.record_batch({"x": np.sort(x) if ascending else x})
+        one, two = (join.push(**{("left", "right")[at % 2]: rows}) for join in joins)
+        assert numbers(one) == numbers(two)
+    assert one.num_rows
+    joins[1].check()
+
+
+def test_rows_are_put_in_while_they_are_sorted() -> None:
+    """What is written down before keys are there is done after them, whoever comes first and whoever waits."""
+    crew = Crew(2)
+    rng = np.random.default_rng(14)
+    for waits in ("the sorter", "the index", "neither"):
+        index, plain, first = BiSort(), BiSort(), 0
+        for _ in range(12):
+            keys = rng.integers(0, 1 << 20, ROWS, dtype=np.int32)
+            ahead = BiSort.arrange_ahead(keys, crew)
+            plain.insert(BiSort.arrange_entries(keys, np.arange(first, first + ROWS, dtype=np.int32)))
+            if ahead is None:
+                index.insert(BiSort.arrange_entries(keys, np.arange(first, first + ROWS, dtype=np.int32)))
+            else:
+                index.insert_ahead(ahead, first, crew)
+                if waits == "the sorter":
+                    ahead.unfinished.settle()
+                elif waits == "the index":
+                    assert index.entries == first + ROWS
+            first += ROWS
+        index.check()
+        for ours, theirs in zip(index.runs, plain.runs, strict=True):
+            assert np.array_equal(ours.keys, theirs.keys)
+            assert np.array_equal(np.sort(ours.ids), np.sort(theirs.ids))
+
+
+def test_what_follows_is_done_where_nobody_could_begin_it() -> None:
+    """The place aside is taken when its turn would come: then whoever needs it does it."""
+    crew = Crew(2)
+    rng = np.random.default_rng(15)
+    keys = rng.integers(0, 1 << 20, ROWS, dtype=np.int32)
+    ahead = BiSort.arrange_ahead(keys, crew)
+    assert ahead is not None
+    index = BiSort()
+    index.insert_ahead(ahead, 7, crew)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pools._Helpers, "may_begin", lambda *_: False)
+        ahead.unfinished.settle()
+    [run] = index.runs
+    assert np.array_equal(run.keys, np.sort(keys))
+    assert np.array_equal(keys[run.ids - 7], run.keys)
+    index.check()

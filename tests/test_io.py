@@ -175,6 +175,34 @@ def test_a_column_of_nulls_alone_has_the_known_type(collecting: bool) -> None:
     join.check()
 
 
+@pytest.mark.parametrize("first", ["pandas", "polars", "pyarrow", "wide", "view"])
+def test_text_is_text_however_it_is_laid_out(first: str) -> None:
+    """Producers differ in how they lay text and bytes out; a stream may have several."""
+    rows = {"k": [1, 2, 3], "name": ["a", None, "b" * 40], "raw": [b"x", b"y" * 40, None]}
+    plain = pa.table(rows)
+    wide = pa.schema([("k", pa.int64()), ("name", pa.large_string()), ("raw", pa.large_binary())])
+    view = pa.schema([("k", pa.int64()), ("name", pa.string_view()), ("raw", pa.binary_view())])
+    given = {
+        "pandas": pd.DataFrame(rows),
+        "polars": pl.DataFrame(rows),
+        "pyarrow": plain,
+        "wide": plain.cast(wide),
+        "view": plain.cast(view),
+    }
+    join = sj.Join("l.name = r.name", window=sj.Rows(1000))
+    kinds = pa.table(given[first]).schema.types
+    join.push(left=given.pop(first))
+    for more in given.values():
+        assert join.push(left=more).num_rows == 0
+    out = join.push(right={"name": ["a", "b" * 40]}).to_table()
+    assert out.num_rows == 2 * 5
+    assert out.schema.types[:3] == kinds
+    assert Counter(out["raw"].to_pylist()) == {b"x": 5, None: 5}
+    with pytest.raises(sj.SchemaError, match="raw was"):
+        join.push(left={"k": [1], "name": ["a"], "raw": ["text"]})
+    join.check()
+
+
 def test_nulls_alone_in_a_column_without_nulls_are_refused() -> None:
     join = keyed()
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("name", pa.string())])

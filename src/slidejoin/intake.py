@@ -16,6 +16,9 @@ from slidejoin.errors import SchemaError
 from slidejoin.window.payload import detached, one_batch
 from slidejoin.window.spec import SIDES
 
+TEXT = (pa.string(), pa.large_string(), pa.string_view())
+BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
+
 
 def to_batch(data: Any, side: int, known: pa.Schema | None = None) -> pa.RecordBatch:
     """One batch of what was pushed, whatever it came as; if as a batch of the ``known`` schema, it is as it should be."""
@@ -86,15 +89,28 @@ def typed(batch: pa.RecordBatch, known: pa.Schema | None) -> pa.RecordBatch | No
 
 
 def _of_known_types(batch: pa.RecordBatch, known: pa.Schema) -> pa.RecordBatch:
-    """A column that has only NULLs, and so no type of its own, is of the known type."""
-    if pa.null() not in batch.schema.types or batch.schema.names != known.names:
+    """The batch in the known types where they differ in nothing that counts.
+
+    A column that has only NULLs has no type of its own; and text and bytes are the same however Arrow lays them out, as
+    which Polars, pandas and pyarrow differ.
+    """
+    if batch.schema.types == known.types or batch.schema.names != known.names:
         return batch
-    columns = [
-        pa.nulls(batch.num_rows, field.type) if pa.types.is_null(column.type) else column
-        for column, field in zip(batch.columns, known, strict=True)
-    ]
+    columns = [_of_type(column, field.type) for column, field in zip(batch.columns, known, strict=True)]
     fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), kind)
+    for layouts in (TEXT, BYTES):
+        if column.type in layouts and kind in layouts:
+            try:
+                return column.cast(kind)
+            except pa.ArrowException:  # too long for it: refused as another type
+                return column
+    return column
 
 
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:

@@ -96,13 +96,22 @@ class Crew:
         if errand is not None:
             errand()
 
-    def aside(self, chores: Chores) -> Aside | None:
-        """Have chores done in order by another thread while the caller goes on; None if they are done already."""
+    def aside(self, chores: Chores, after: Ahead | None = None) -> Aside | None:
+        """Have chores done in order by another thread while the caller goes on; None if they are done already.
+
+        ``after``: they read what these write, and are begun when these are settled.
+        """
         few = 0 < len(chores) <= MOST_ASIDE
-        begun = self._helpers.begin(Aside(chores)) if few and self._watched else None
-        if begun is None:
-            chores.perform()
-        return begun
+        if few and self._watched:
+            if after is not None and not after.settled:
+                return after.follow(Aside(chores, after))
+            begun = self._helpers.begin(Aside(chores))
+            if begun is not None:
+                return begun
+        if after is not None:
+            after.settle()
+        chores.perform()
+        return None
 
     @property
     def idle(self) -> bool:
@@ -214,10 +223,10 @@ class Unfinished:
         if self.settled:
             return
         helpers = self._helpers
-        if forks() != self._forks:
-            # The thread that had begun is not there after a fork; beginning anew does no harm.
+        if helpers is None or forks() != self._forks:
+            # Nobody has begun, or the thread that had is not there after a fork; beginning anew does no harm.
             self._chores.perform()
-        elif helpers is not None and helpers.holds(self):
+        elif helpers.holds(self):
             self._finish_on(helpers.board)
         self.settled = True
         self._chores.release()
@@ -240,6 +249,19 @@ class Unfinished:
 class Ahead(Unfinished):
     """Independent chores, which the caller is going to need soon."""
 
+    _follower: Aside | None = None
+
+    def follow(self, aside: Aside) -> Aside:
+        """Begin others when these are settled, which they are not yet."""
+        self._follower = aside
+        return aside
+
+    def settle(self) -> None:
+        super().settle()
+        follower, self._follower = self._follower, None
+        if follower is not None and self._helpers is not None and forks() == self._forks:
+            self._helpers.begin(follower)
+
     def _put_on(self, board: Board, chores: Chores) -> None:
         self._table = chores.table  # the board has but its place
         put_up(board, AHEAD, self._table)
@@ -252,9 +274,19 @@ class Ahead(Unfinished):
 
 
 class Aside(Unfinished):
-    """Chores that are done in order, some time."""
+    """Chores that are done in order, some time; ``after`` others, if they read what those write."""
 
     _number = -1  # of a table that there never is
+
+    def __init__(self, chores: Chores, after: Ahead | None = None) -> None:
+        super().__init__(chores)
+        self._after = after
+
+    def settle(self) -> None:
+        after, self._after = self._after, None
+        if after is not None:
+            after.settle()
+        super().settle()
 
     def _put_on(self, board: Board, chores: Chores) -> None:
         self._number = put_aside(board, chores.table)

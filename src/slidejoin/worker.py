@@ -24,7 +24,7 @@ from slidejoin.index.by_key import ByKey, SortedAhead
 from slidejoin.kernels.marks import mark_ids, mark_ranges
 from slidejoin.pairs import CANDIDATES, Check, Ordered, Segment, Singles, candidates, survivors
 from slidejoin.plan import Access, Seen, choose, replan
-from slidejoin.pools import ALONE, SHARE, Ahead, Crew
+from slidejoin.pools import ALONE, SHARE, Crew
 from slidejoin.window.arrivals import FEW, Arrivals, Int32s, Reach, out_of_order
 from slidejoin.window.ring import Memento, Ring
 from slidejoin.window.subwindow import Shelf, Subwindow
@@ -65,12 +65,12 @@ class Ready(NamedTuple):
     own: tuple[Entries, ...]
     ends: tuple[Ends | None, ...]
     asked: tuple[dict[type[Index], Probes], ...]
-    unfinished: Ahead | None = None  # another thread is still sorting what is in ``own``
+    ahead: SortedAhead | None = None  # another thread is still sorting what is in ``own``
 
     def settled(self) -> Ready:
         """The same when everything is sorted."""
-        if self.unfinished is not None:
-            self.unfinished.settle()
+        if self.ahead is not None:
+            self.ahead.unfinished.settle()
         return self
 
 
@@ -170,8 +170,7 @@ class Worker:
                 probes = arranged(access, arrivals, None if held is None else held.ids)
             asked.append({access.index: probes})
         plans = (self.access[0], self.access[1])
-        unfinished = None if ahead is None else ahead.unfinished
-        return Ready(arrivals, plans, own, self._ends(arrivals), tuple(asked), unfinished)
+        return Ready(arrivals, plans, own, self._ends(arrivals), tuple(asked), ahead)
 
     def _own(self, arrivals: Arrivals, crew: Crew = ALONE) -> tuple[Entries, ...]:
         """What the indexes of the rows' own side are going to hold of them."""
@@ -214,11 +213,19 @@ class Worker:
         )
 
     def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
-        """Insert rows that were stored into the indexes of their subwindow."""
-        own, (subwindow, first) = placed.ready.settled().own, placed.home
-        if not own:  # no plan then; if there is one by now, the indexes were built with these rows in them
+        """Insert rows that were stored into the indexes of their subwindow, sorted or not yet."""
+        ready, (subwindow, first) = placed.ready, placed.home
+        if (
+            not ready.own
+        ):  # no plan then; if there is one by now, the indexes were built with these rows in them
             return
-        shelve(subwindow, own, first, placed.arrivals.rows, crew)
+        rows = ready.arrivals.rows
+        if ready.ahead is not None and subwindow.late_among(first, rows) is None:
+            [index] = subwindow.timely.indexes
+            assert isinstance(index, ByKey)
+            index.insert_ahead(ready.ahead, first, crew)
+        else:
+            shelve(subwindow, ready.settled().own, first, rows, crew)
         subwindow.ends = [joined(*both) for both in zip(subwindow.ends, placed.ready.ends, strict=True)]
 
     def insert(self, arrivals: Arrivals) -> None:
@@ -261,7 +268,10 @@ class Worker:
         if len(placed) == 1:
             # Rows that come alone meet the other side only, so their own indexes can be filled later or meanwhile.
             tasks = self.probing(placed[0])
-            if self.crew.threads == 1 or len(tasks) < 2:
+            if ahead is not None and not ahead.unfinished.done:  # there is time before probing
+                self.fill(placed[0], self.crew)
+                found = [self._gathered(tasks)]
+            elif self.crew.threads == 1 or len(tasks) < 2:
                 fill = partial(self.fill, placed[0], self.crew)
                 found = [self.crew.meanwhile(fill, lambda: self._gathered(tasks))]
             else:
@@ -276,7 +286,7 @@ class Worker:
     def conclude(self, placed: Sequence[Placed], found: Sequence[list[Segment]], step: Step) -> None:
         """Count and mark what was found for rows that arrived together, and emit it as the kind of join asks."""
         for segments, one in zip(found, placed, strict=True):
-            side, own = one.arrivals.side, one.ready.own
+            side, own = one.arrivals.side, one.ready.settled().own
             self.seen[side].stored(one.arrivals.rows, own[0].keys if own else None)
             pairs = sum(segment.pairs for segment in segments)
             self.seen[1 - side].probed(one.arrivals.rows, pairs)

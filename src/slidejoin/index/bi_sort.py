@@ -19,9 +19,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from slidejoin.index.by_key import ByKey
+from slidejoin.index.by_key import ByKey, SortedAhead
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, Ranges
 from slidejoin.index.runs import Runs
+from slidejoin.kernels.bits import fits_32
 from slidejoin.kernels.chores import Chores, add_up, place_of, write_collect, write_find, write_sample
 from slidejoin.kernels.search import BLOCK, RUN_WORDS, SPARE, find_in_runs
 from slidejoin.pools import ALONE, Ahead, Crew
@@ -143,6 +144,15 @@ class BiSort(ByKey):
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         self._runs.insert(entries.narrowed(), crew)
+
+    def insert_ahead(self, ahead: SortedAhead, first: int, crew: Crew) -> None:
+        fitting = np.int32 if fits_32(ahead.least, ahead.most) else np.int64
+        if (
+            ahead.entries.keys.dtype == fitting
+        ):  # then what is to be done can be written down without reading a key
+            self._runs.insert(ahead.entries, crew, first, ahead.unfinished)
+        else:
+            super().insert_ahead(ahead, first, crew)
 
     def probe(self, probes: Probes) -> Sequence[Ranges]:
         return BiSort.probe_all([self], probes)[0]

@@ -11,7 +11,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from slidejoin.index.protocol import Entries, Int32s, Int64s, Keys, Probes, in_order
-from slidejoin.kernels.bits import GREATEST, LEAST
 from slidejoin.kernels.chores import Chores, write_merge, write_sort
 from slidejoin.kernels.order import COUNTERS, gather_ascending, overview, sort_order, width_for
 from slidejoin.pools import ALONE, SHARE, Ahead, Crew
@@ -20,7 +19,7 @@ from slidejoin.pools import ALONE, SHARE, Ahead, Crew
 class SortedAhead(NamedTuple):
     """A batch that another thread is sorting: what the entries hold is not to be read before that is settled.
 
-    No key is below ``least`` or above ``most``.
+    Its keys lie between ``least`` and ``most``, which are among them.
     """
 
     entries: Entries
@@ -44,16 +43,28 @@ class ByKey:
         if len(keys) < 2 * SHARE or not crew.idle:
             return None
         chores = Chores()
-        if keys.dtype == np.int32:  # looking at them is left to who sorts: the caller is not to wait for it
-            least, most = int(LEAST), int(GREATEST)
+        if (
+            keys.dtype == np.int32
+        ):  # whoever sorts looks for the extremes too; here that would delay the beginning
             entries = sorting(keys, 0, -1, 1, chores, narrow=cls.narrow)
+            unfinished = crew.ahead(chores)
+            _, least, most = overview(keys)
         else:
             ascending, least, most = overview(keys)
             if ascending:
                 return None
             entries = sorting(keys, least, most, 1, chores, narrow=cls.narrow)
-        unfinished = crew.ahead(chores)
+            unfinished = crew.ahead(chores)
         return None if unfinished is None else SortedAhead(entries, least, most, unfinished)
+
+    def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
+        """See ``Index``."""
+        raise NotImplementedError
+
+    def insert_ahead(self, ahead: SortedAhead, first: int, crew: Crew) -> None:
+        """``insert``, with ids from ``first`` on, what may not be sorted yet."""
+        ahead.unfinished.settle()
+        self.insert(ahead.entries.shifted(first), crew)
 
     @staticmethod
     def arrange_probes(rows: Int32s | None, lows: Int64s, highs: Int64s, hint: Int32s | None) -> Probes:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slidejoin.kernels.bits import fits_32
-from slidejoin.kernels.chores import Chores, place_of, write_count, write_drop, write_merge
+from slidejoin.kernels.chores import Chores, place_of, write_count, write_drop, write_merge, write_shift
 from slidejoin.pools import ALONE, Crew
 
 Int64s = NDArray[np.int64]
@@ -46,6 +46,15 @@ class Entries(NamedTuple):
     def shifted(self, first: int) -> Entries:
         """The same with ids from ``first`` on."""
         return self if first == 0 else Entries(self.keys, self.ids + np.int32(first))
+
+    def shifting(self, first: int, chores: Chores) -> Entries:
+        """What ``shifted`` gives, as soon as the chores are done."""
+        if first == 0:
+            return self
+        ids = np.empty(len(self.ids), dtype=np.int32)
+        write_shift(chores.room(), self.ids, first, ids)
+        chores.hold(self.ids, ids)
+        return Entries(self.keys, ids)
 
     def among(self, chosen: NDArray[np.bool_]) -> Entries:
         """Those of chosen ids; the order stays."""

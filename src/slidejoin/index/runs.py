@@ -17,7 +17,7 @@ import numpy as np
 from slidejoin import kernels
 from slidejoin.index.entries import Entries, Int32s, Keys
 from slidejoin.kernels.chores import Chores
-from slidejoin.pools import Aside, Crew
+from slidejoin.pools import Ahead, Aside, Crew
 
 GROWTH = 4  # fewer runs to probe for a little more merging; batches of any size gain from it
 
@@ -56,8 +56,11 @@ class Runs(Generic[AnyRun]):
             self._unfinished = None
         return self._runs
 
-    def insert(self, entries: Entries, crew: Crew) -> None:
-        """Add a sorted batch; O(log n) amortised per row. Another thread of the crew may do the merging."""
+    def insert(self, entries: Entries, crew: Crew, first: int = 0, after: Ahead | None = None) -> None:
+        """Add a sorted batch with ids from ``first`` on; O(log n) amortised per row.
+
+        Another thread of the crew may do the merging. ``after``: until these are done, the batch is not there.
+        """
         if len(entries.keys) == 0:
             return
         runs = list(self.runs)
@@ -66,21 +69,31 @@ class Runs(Generic[AnyRun]):
             run = runs.pop()
             absorbed.append(Entries(run.keys, run.ids))
             rows += len(run.keys)
-        self._replace(runs, entries, absorbed, crew)
+        if after is not None and any(run.keys.dtype != entries.keys.dtype for run in absorbed):
+            after.settle()  # keys of another width are copied here and now
+        chores = Chores()
+        self._replace(runs, entries.shifting(first, chores), absorbed, chores, crew, after)
 
     def merge(self, crew: Crew) -> None:
         """Make one run of all; from the shortest up, so that each row moves as little as possible."""
         if len(self.runs) < 2:
             return
         newest, *older = (Entries(run.keys, run.ids) for run in reversed(self.runs))
-        self._replace([], newest, older, crew)
+        self._replace([], newest, older, Chores(), crew)
 
-    def _replace(self, kept: list[AnyRun], newest: Entries, older: Sequence[Entries], crew: Crew) -> None:
+    def _replace(
+        self,
+        kept: list[AnyRun],
+        newest: Entries,
+        older: Sequence[Entries],
+        chores: Chores,
+        crew: Crew,
+        after: Ahead | None = None,
+    ) -> None:
         """Hold some runs as they are and one of the others, which another thread may be merging for a while."""
-        chores = Chores()
         merged = self._build(merged_in_turn(newest, older, chores), chores)
         self._runs = (*kept, merged)
-        self._unfinished = crew.aside(chores)
+        self._unfinished = crew.aside(chores, after)
 
     def drop_below(self, first: int, shift: int, crew: Crew) -> None:
         kept = []

@@ -30,7 +30,7 @@ from slidejoin.kernels.order import COUNTERS, overview, radix_sort
 from slidejoin.kernels.search import BLOCK, RUN_WORDS, SPARE, find_in_runs
 
 WORDS = 16  # of a chore
-FIND, COLLECT, CHECK, EXPAND, SORT, MERGE, COUNT, DROP, SAMPLE = range(9)
+FIND, COLLECT, CHECK, EXPAND, SORT, SHIFT, MERGE, COUNT, DROP, SAMPLE = range(10)
 
 # Of a board: the lanes, how many threads watch, and what does chores. Words that different threads write are in
 # different cache lines.
@@ -297,6 +297,19 @@ def sort(c):  # type: ignore[no-untyped-def]
 # -- runs ------------------------------------------------------------------------------------------------------
 
 
+@kernel(types.void(OUT_I64, I32, types.int64, OUT_I32))
+def write_shift(chores, ids, first, out):  # type: ignore[no-untyped-def]
+    """The ids, counted from ``first`` on."""
+    write(chores, 0, (SHIFT, address(ids), len(ids), first, address(out)))
+
+
+@part
+def shift(c):  # type: ignore[no-untyped-def]
+    ids, first, out = int32s_at(c[1], c[2]), np.int32(c[3]), int32s_at(c[4], c[2])
+    for i in range(len(ids)):
+        out[i] = ids[i] + first
+
+
 @kernel(
     types.void(OUT_I64, I64, I32, I64, I32, OUT_I64, OUT_I32),
     types.void(OUT_I64, I32, I32, I32, I32, OUT_I32, OUT_I32),
@@ -427,6 +440,8 @@ def perform(chores):  # type: ignore[no-untyped-def]
             expand(chore)
         elif kind == SORT:
             sort(chore)
+        elif kind == SHIFT:
+            shift(chore)
         elif kind == MERGE:
             merge(chore)
         elif kind == COUNT:
