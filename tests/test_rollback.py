@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import slidejoin as sj
+from slidejoin import worker
 from slidejoin.worker import Worker
 
 TUNING = sj.Tuning(subwindow_rows=7, chunk_rows=4)
@@ -26,12 +27,12 @@ def feed(rng: np.random.Generator, step: int) -> dict[str, Any]:
 
 
 def drain(join: sj.Join, pushes: list[dict[str, Any]]) -> list[list[tuple[int, int]]]:
-    results = []
-    for sides in pushes:
-        left, right = join.push(**sides).indices()
-        results.append(sorted(zip(left.tolist(), right.tolist(), strict=True)))
-    left, right = join.finish().indices()
-    return [*results, sorted(zip(left.tolist(), right.tolist(), strict=True))]
+    return [*(pairs(join.push(**sides)) for sides in pushes), pairs(join.finish())]
+
+
+def pairs(matches: sj.Matches) -> list[tuple[int, int]]:
+    left, right = matches.indices()
+    return sorted(zip(left.tolist(), right.tolist(), strict=True))
 
 
 class TroubleError(Exception):
@@ -88,3 +89,51 @@ def test_a_failure_changes_nothing(
         join.check()
     left, right = join.finish().indices()
     assert sorted(zip(left.tolist(), right.tolist(), strict=True)) == expected[-1]
+
+
+@pytest.mark.parametrize("how", ["left", "right", "full", "semi", "anti"])
+@pytest.mark.parametrize("kernel", ["mark_ids", "mark_ranges"])
+@pytest.mark.parametrize("order", ["none", "strict"])
+def test_marks_are_taken_back_if_marking_itself_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, how: str, kernel: str, order: str
+) -> None:
+    """The interruption comes when rows are marked and nothing but the kernel has been done with it."""
+    rng = np.random.default_rng(12)
+    pushes = [{("left", "right")[step % 2]: rows(rng, 40, 3 * step)} for step in range(8)]
+
+    def make() -> sj.Join:
+        return sj.Join("abs(l.x - r.x) <= 1", window=sj.Rows(60), how=how, order=order)
+
+    expected = drain(make(), pushes)
+    join = make()
+    real, hits = getattr(worker, kernel), 0
+
+    def interrupted(*arguments: Any) -> Any:
+        if real(*arguments):
+            raise KeyboardInterrupt
+        return 0
+
+    answers = []
+    for sides in pushes:
+        attempt = counted(join)
+        monkeypatch.setattr(worker, kernel, interrupted)
+        try:
+            matches = join.push(**sides)
+        except KeyboardInterrupt:
+            hits += 1
+            assert counted(join) == attempt
+            join.check()
+            monkeypatch.setattr(worker, kernel, real)
+            matches = join.push(**sides)
+        answers.append(pairs(matches))
+    monkeypatch.setattr(worker, kernel, real)
+    assert [*answers, pairs(join.finish())] == expected
+    by_ranges = how != "right" and (
+        order == "none" or how in ("left", "full")
+    )  # right rows match when they come
+    assert hits or (kernel == "mark_ranges" and not by_ranges)
+
+
+def counted(join: sj.Join) -> dict[str, Any]:
+    """The counters, but for the bytes: what a failed call had built is built again when it is needed."""
+    return {name: value for name, value in join.stats().items() if name != "state_bytes"}

@@ -104,13 +104,20 @@ def _of_known_types(batch: pa.RecordBatch, known: pa.Schema) -> pa.RecordBatch:
 def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind)
-    for layouts in (TEXT, BYTES):
-        if column.type in layouts and kind in layouts:
-            try:
-                return column.cast(kind)
-            except pa.ArrowException:  # too long for it: refused as another type
-                return column
-    return column
+    if column.type == kind or not _alike(column.type, kind):
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"text or bytes of type {column.type} do not fit {kind}, the type pushed first ({error}); expected less in one "
+            "push; push fewer rows at a time"
+        ) from error
+
+
+def _alike(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether values of both types are the same, however they are laid out."""
+    return kind == other or any(kind in layouts and other in layouts for layouts in (TEXT, BYTES))
 
 
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
@@ -130,7 +137,9 @@ def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
         f"{name} was {known.field(name).type if name in known.names else 'absent'}, "
         f"is {now.field(name).type if name in now.names else 'absent'}"
         for name in dict.fromkeys([*known.names, *now.names])
-        if name not in known.names or name not in now.names or known.field(name).type != now.field(name).type
+        if name not in known.names
+        or name not in now.names
+        or not _alike(known.field(name).type, now.field(name).type)
     ]
     what = "; ".join(differences) or f"the columns are in another order: {now.names}"
     raise SchemaError(

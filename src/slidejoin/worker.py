@@ -33,6 +33,7 @@ Part = Segment | Singles | Ordered
 Task = Callable[[], list[Segment]]
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
+NO_ROW = -1  # in a journal: nothing is written here
 BUSY = 0.25  # candidates per row from which compacting pays: it costs as much as checking so many
 
 
@@ -43,6 +44,17 @@ class Step:
     parts: list[Part] = field(default_factory=list)
     matches: int = 0
     marked: list[tuple[NDArray[np.uint8], Int32s]] = field(default_factory=list)
+
+    def journal(self, marks: NDArray[np.uint8], most: int) -> Int32s:
+        """Room to write down at most so many rows while they are marked; it is known before, whatever interrupts."""
+        newly = np.full(most, NO_ROW, dtype=np.int32)
+        self.marked.append((marks, newly))
+        return newly
+
+    def unmark(self) -> None:
+        """Take the marks back."""
+        for marks, newly in self.marked:
+            marks[newly[newly != NO_ROW]] = 0
 
 
 class Home(NamedTuple):
@@ -456,18 +468,14 @@ class Worker:
         if arrivals.side in padded:
             subwindow, first = home.subwindow, home.first
             rows = np.unique(np.concatenate([matched_rows(segment) for segment in segments]))
-            self._note(step, subwindow, mark(subwindow, first + rows))
+            self._note(step, subwindow, mark(subwindow, first + rows, step))
         if 1 - arrivals.side in padded:
             for segment in segments:
-                for newly in mark_segment(segment):
+                for newly in mark_segment(segment, step):
                     self._note(step, segment.stored, newly)
 
     def _note(self, step: Step, subwindow: Subwindow, newly: Int32s) -> None:
-        if len(newly) == 0:
-            return
-        assert subwindow.marks is not None
-        step.marked.append((subwindow.marks, newly))
-        if self.how == "semi":
+        if self.how == "semi" and len(newly):
             step.parts.append(Singles(0, subwindow, newly))
 
     def _first_matches(self, ordered: Ordered, placed: Sequence[Placed], step: Step) -> None:
@@ -482,7 +490,7 @@ class Worker:
                 source = chunk.left.sources[which[begin]]
                 subwindow, first = home_of.get(id(source), (source, 0))
                 assert isinstance(subwindow, Subwindow)
-                self._note(step, subwindow, mark(subwindow, ids[begin:end] + np.int32(first)))
+                self._note(step, subwindow, mark(subwindow, ids[begin:end] + np.int32(first), step))
                 begin = end
 
     def expire(self, side: int, bound: int, step: Step) -> None:
@@ -530,8 +538,7 @@ class Worker:
 
     def restore(self, memento: Sequence[Memento | None], step: Step) -> None:
         """Undo a step that failed."""
-        for marks, newly in step.marked:
-            marks[newly] = 0
+        step.unmark()
         for side, (ring, before) in enumerate(zip(self.rings, memento, strict=True)):
             if ring is None or before is None:
                 continue
@@ -757,26 +764,26 @@ def joined(ends: Ends | None, more: Ends | None) -> Ends | None:
     return None if ends is None or more is None else ends.with_those(more)
 
 
-def mark(subwindow: Subwindow, ids: Int32s) -> Int32s:
+def mark(subwindow: Subwindow, ids: Int32s, step: Step) -> Int32s:
     """Mark rows as matched; returns those that were not, in the order given."""
     assert subwindow.marks is not None
-    newly = np.empty(len(ids), dtype=np.int32)
+    newly = step.journal(subwindow.marks, len(ids))
     count = mark_ids(ids.astype(np.int32, copy=False), subwindow.marks, newly)
     return newly[:count]
 
 
-def mark_segment(segment: Segment) -> list[Int32s]:
+def mark_segment(segment: Segment, step: Step) -> list[Int32s]:
     """Mark the stored rows of a segment; returns those that were not marked before."""
     subwindow = segment.stored
     assert subwindow.marks is not None
     if segment.check is not None:
         found = candidates(segment.ranges, segment.probing, subwindow, segment.check)
-        return [mark(subwindow, ids) for _, ids in found]
+        return [mark(subwindow, ids, step) for _, ids in found]
     ranges: Ranges = segment.ranges
     if ranges.pairs < len(ranges.ids):  # an index may hold its ids in several orders, one after the other
-        return [mark(subwindow, ids) for _, ids in segment.pieces(CANDIDATES)]
+        return [mark(subwindow, ids, step) for _, ids in segment.pieces(CANDIDATES)]
     depth = np.zeros(len(ranges.ids) + 1, dtype=np.int32)
-    newly = np.empty(len(ranges.ids), dtype=np.int32)
+    newly = step.journal(subwindow.marks, len(ranges.ids))
     count = mark_ranges(ranges.starts, ranges.ends, ranges.ids, depth, subwindow.marks, newly)
     return [newly[:count]]
 
