@@ -1,8 +1,8 @@
 """Joins on Spark: ours against Spark's own with bucket keys; other conditions; small micro-batches; a model.
 
-``python -m bench spark`` takes about half an hour and writes results/spark.json. ``--only SECTION`` measures
+``python -m bench spark`` takes about forty minutes and writes results/spark.json. ``--only SECTION`` measures
 some sections and puts them in the place of those in the file, each with its own date and commit. ``--quick`` takes
-about eight minutes on smaller sizes and writes a file of another name.
+about a quarter of an hour on smaller sizes and writes a file of another name.
 
 Figures are rows of both sides per second over the steady half: the second half of the micro-batches that came
 once the window was full, by the time that Spark says each took. Every contender of the band join has first run its
@@ -332,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.spark", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--quick", action="store_true", help="smaller sizes: about eight minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes: about a quarter of an hour")
     parser.add_argument(
         "--only", choices=SECTIONS, action="append", help="only this section (may be repeated)"
     )
