@@ -142,19 +142,15 @@ def band(say: Say, sizes: Sizes) -> Section:
             stage.call("close")
     if len({tuple(found) for found in prints.values()}) != 1:
         raise StageError(f"the joins found different pairs: {prints}")
+    whole = {name: [turn.whole(runs[name]["batches"]) for turn in turns[name]] for name in runs}
     figures = [
         *compared("small", sizes.small, {name: [alone(run, sizes)] for name, run in runs.items()}),
-        *compared("large", sizes.large, {name: in_turns(runs[name], turns[name][1:]) for name in runs}),
-        *share(
-            [batch for turn in turns["ours"][1:] for batch in turn.whole(runs["ours"]["batches"])],
-        ),
+        *compared("large", sizes.large, in_rounds(whole)),
+        *share([batch for batches in whole["ours"][1:] for batch in batches]),
     ]
-    whole = {
-        name: [[batch["ms"] for batch in turn.whole(runs[name]["batches"])] for turn in turns[name]]
-        for name in runs
-    }
+    took = {name: [[batch["ms"] for batch in batches] for batches in whole[name]] for name in whole}
     return Section(
-        figures, {"runs": runs, "whole_ms": whole, "warmed": warmed, "pairs_compared": prints["ours"][0]}
+        figures, {"runs": runs, "whole_ms": took, "warmed": warmed, "pairs_compared": prints["ours"][0]}
     )
 
 
@@ -175,18 +171,22 @@ def alone(run: Run, sizes: Sizes) -> float:
     return pace(of_size(run, sizes.small, len(sizes.filling)))
 
 
-def in_turns(run: Run, turns: Sequence[Turn]) -> list[float]:
-    """Rows per second of both sides in each turn, by the micro-batches that were whole in it."""
-    whole = [turn.whole(run["batches"]) for turn in turns]
-    if not all(whole):
+def in_rounds(whole: dict[str, list[list[Run]]]) -> dict[str, list[float]]:
+    """Rows per second of both sides in each round but the first, if every contender did a whole micro-batch in it."""
+    first, *others = zip(*whole.values(), strict=True)
+    rounds = [batches for batches in others if all(batches)]
+    if not rounds:
         raise StageError(
-            f"{run['join']} did no whole micro-batch in a turn; expected one at least; try again when the machine is "
-            "less busy"
+            f"in none of {len(others)} rounds every contender did a whole micro-batch, of the first it was "
+            f"{[len(batches) for batches in first]}; expected one each; try again when the machine is less busy"
         )
-    return [
-        1000 * sum(batch["rows"] for batch in batches) / sum(batch["ms"] for batch in batches)
-        for batches in whole
-    ]
+    return {
+        name: [
+            1000 * sum(batch["rows"] for batch in batches) / sum(batch["ms"] for batch in batches)
+            for batches in of_one
+        ]
+        for name, of_one in zip(whole, zip(*rounds, strict=True), strict=True)
+    }
 
 
 def compared(what: str, size: int, paces: dict[str, list[float]]) -> list[Figure]:
