@@ -47,12 +47,8 @@ NAMES = {  # in figures
     "rocksdb": (".rocksdb", "Spark's own on RocksDB"),
 }
 MINE = ("ours", "uncounted")
-TURNS = {
-    "ours": 10.0,
-    "uncounted": 10.0,
-    "memory": 40.0,
-    "rocksdb": 75.0,
-}  # seconds: a few micro-batches, or one
+# Seconds: a few micro-batches, or one.
+TURNS = {"ours": 14.0, "uncounted": 14.0, "memory": 50.0, "rocksdb": 90.0}
 SETTLING = 4.0  # seconds: Spark ends Python workers that did nothing for a minute, and those after them read the state anew
 SMALL = {"ours": 40, "uncounted": 40, "memory": 4, "rocksdb": 4}  # small micro-batches
 LARGE = {"ours": 150, "uncounted": 150, "memory": 60, "rocksdb": 40}  # more than there is time for
@@ -69,9 +65,8 @@ class Sizes:
         self.far = 5 * self.window  # the large window
         self.filling = [self.window // 2] * 2
         self.warm = 10.0 if quick else WARM
-        self.rounds, self.turn = (
-            (3, 0.4) if quick else (5, 1.0)
-        )  # of the band join; of the usual length of a turn
+        # Of the band join; and the share of the usual length of a turn.
+        self.rounds, self.turn = (3, 0.4) if quick else (5, 1.0)
 
 
 def pace(batches: Sequence[Run]) -> float:

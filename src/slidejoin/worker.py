@@ -227,9 +227,8 @@ class Worker:
     def fill(self, placed: Placed, crew: Crew = ALONE) -> None:
         """Insert rows that were stored into the indexes of their subwindow, sorted or not yet."""
         ready, (subwindow, first) = placed.ready, placed.home
-        if (
-            not ready.own
-        ):  # no plan then; if there is one by now, the indexes were built with these rows in them
+        if not ready.own:
+            # No plan then; if there is one by now, the indexes were built with these rows in them.
             return
         rows = ready.arrivals.rows
         if ready.ahead is not None and subwindow.late_among(first, rows) is None:

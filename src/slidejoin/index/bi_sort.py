@@ -147,9 +147,8 @@ class BiSort(ByKey):
 
     def insert_ahead(self, ahead: SortedAhead, first: int, crew: Crew) -> None:
         fitting = np.int32 if fits_32(ahead.least, ahead.most) else np.int64
-        if (
-            ahead.entries.keys.dtype == fitting
-        ):  # then what is to be done can be written down without reading a key
+        if ahead.entries.keys.dtype == fitting:
+            # What is to be done can be written down without reading a key.
             self._runs.insert(ahead.entries, crew, first, ahead.unfinished)
         else:
             super().insert_ahead(ahead, first, crew)

@@ -43,9 +43,8 @@ class ByKey:
         if len(keys) < 2 * SHARE or not crew.idle:
             return None
         chores = Chores()
-        if (
-            keys.dtype == np.int32
-        ):  # whoever sorts looks for the extremes too; here that would delay the beginning
+        if keys.dtype == np.int32:
+            # Whoever sorts looks for the extremes too; here that would delay the beginning.
             entries = sorting(keys, 0, -1, 1, chores, narrow=cls.narrow)
             unfinished = crew.ahead(chores)
             _, least, most = overview(keys)
