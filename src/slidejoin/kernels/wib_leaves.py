@@ -2,8 +2,9 @@
 
 A leaf is a chain of the table underneath (see llat.py), unsorted, and knows the greatest key it may hold and
 the leaf to its right. The rows of a batch that go to one leaf are one run. A run that fits is appended as it
-is. One that does not is merged with the leaf's rows, sorted now, and cut into as many leaves as it takes, only
-between distinct keys. A key with more rows than a leaf has room for gets a leaf of its own: a chain of several
+is. A short one that does not fit has the leaf cut in the middle of what its keys span: what lies in a leaf is close
+together, so that this is near the middle of its rows as a rule, and nothing need be sorted. Where it is not, the leaf's
+rows are sorted now, merged with the run and cut into as many leaves as it takes, only between distinct keys. A key with more rows than a leaf has room for gets a leaf of its own: a chain of several
 entries holds one key alone, so it is never sorted and is set apart from other keys without being moved.
 
 Indices are unsigned in the inner loops: see search.py.
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
 from slidejoin.kernels.llat import END, LAST, NEXT, NONE, OUT_TABLE, START
+from slidejoin.kernels.order import unsigned
 from slidejoin.kernels.prefetch import prefetch
 from slidejoin.kernels.wib_nodes import HEIGHT, NODES, OUT_U64, USED, add_child, seek_first
 
@@ -201,6 +203,52 @@ def add_leaf(leaves, nodes, path, leaf, separator):  # type: ignore[no-untyped-d
     return fresh
 
 
+@kernel(types.boolean(LEAVES, NODES, OUT_U64, types.uint64, I64, I32, types.uint64, types.uint64))
+def halve(leaves, nodes, path, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
+    """Cut the path's leaf in the middle of what its keys span, and take rows ``row`` to ``end`` into both.
+
+    False, and nothing is done, if less than a quarter of its rows would be on one side, if there might be no room, or if
+    the rows that come are above or below all others, as those after them are going to be.
+    """
+    start, stop = U(leaves.table[leaf, START]), U(leaves.table[leaf, END])
+    held, leaf_keys, leaf_ids = stop - start, leaves.keys, leaves.ids
+    if held == ZERO:
+        return False
+    least = most = leaf_keys[start]
+    for i in range(start, stop):
+        least = min(least, leaf_keys[i])
+        most = max(most, leaf_keys[i])
+    if most < keys[row] or keys[end - ONE] < least:
+        return False
+    middle = least + np.int64((unsigned(most) - unsigned(least)) >> ONE)
+    below = ZERO
+    for i in range(start, stop):
+        below += U(leaf_keys[i] <= middle)
+    fewer, more = min(below, held - below), max(below, held - below)
+    if FOUR * fewer < held or more + (end - row) > leaves.state[WIDTH]:
+        return False
+    right = add_leaf(leaves, nodes, path, leaf, middle)
+    at, to = start, U(leaves.table[right, START])
+    for i in range(
+        start, stop
+    ):  # each is written to both places, and the one that it does not belong to is written over
+        key, entry = leaf_keys[i], leaf_ids[i]
+        leaf_keys[at], leaf_ids[at] = key, entry
+        leaf_keys[to], leaf_ids[to] = key, entry
+        at += U(key <= middle)
+        to += U(key > middle)
+    for i in range(row, end):
+        key, entry = keys[i], ids[i]
+        if key <= middle:
+            leaf_keys[at], leaf_ids[at] = key, entry
+            at += ONE
+        else:
+            leaf_keys[to], leaf_ids[to] = key, entry
+            to += ONE
+    leaves.table[leaf, END], leaves.table[right, END] = at, to
+    return True
+
+
 @kernel(types.void(LEAVES, NODES, SCRATCH, types.uint64, I64, I32, types.uint64, types.uint64))
 def split(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
     """Take rows ``row`` to ``end`` into the path's leaf, which they overfill, and leaves to its right."""
@@ -274,7 +322,8 @@ def overfill(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore
     key = keys[row]
     seek_first(nodes, scratch.path, key)
     if leaves.table[leaf, NEXT] == NONE:
-        split(leaves, nodes, scratch, leaf, keys, ids, row, end)
+        if not halve(leaves, nodes, scratch.path, leaf, keys, ids, row, end):
+            split(leaves, nodes, scratch, leaf, keys, ids, row, end)
         return end
     alone = leaves.keys[U(leaves.table[leaf, START])]
     if key != alone:
