@@ -107,6 +107,44 @@ def expand_counted(rows, starts, ends, ids, low, high, out_rows, out_ids):  # ty
     return written
 
 
+@kernel(types.int64(I32, I32, I32, I32, I64, I64, I64, OUT_I32, OUT_I32))
+def expand_timed(rows, starts, ends, ids, positions, lows, highs, out_rows, out_ids):  # type: ignore[no-untyped-def]
+    """The pairs whose id has a position within the bounds of their row, or of all rows; returns how many."""
+    written, room = U(0), U(len(out_ids))
+    own = U(len(lows) > 1)  # each row its bounds
+    last = U(max(len(rows), 1)) - ONE
+    for number in range(len(rows)):
+        i = U(number)
+        prefetch(ids, U(starts[min(i + U(AHEAD), last)]))
+        later, soon = min(i + U(2 * SOON), last), min(i + U(SOON), last)
+        prefetch(
+            positions, U(ids[U(starts[later])])
+        )  # by now the id is there, and says where the position is
+        prefetch(lows, U(rows[soon]) * own)
+        prefetch(highs, U(rows[soon]) * own)
+        row, start, end = rows[i], U(starts[i]), U(ends[i])
+        low, high = lows[U(row) * own], highs[U(row) * own]
+        entry = ids[start]
+        position = positions[U(entry)]
+        out_rows[written], out_ids[written] = row, entry
+        written += U((position >= low) & (position <= high))
+        if written < room:
+            # Whether there is a second one nobody can foresee, so it is written in any case.
+            second = start + U(end - start > ONE)
+            entry = ids[second]
+            position = positions[U(entry)]
+            out_rows[written], out_ids[written] = row, entry
+            written += U((position >= low) & (position <= high) & (second > start))
+        start += U(2)
+        while start < end:
+            entry = ids[start]
+            position = positions[U(entry)]
+            out_rows[written], out_ids[written] = row, entry
+            written += U((position >= low) & (position <= high))
+            start += ONE
+    return written
+
+
 @kernel(
     types.int64(
         I32,
@@ -133,13 +171,11 @@ def expand_visible(  # type: ignore[no-untyped-def]
     row. ``positions`` may be empty: then the position of id ``k`` is ``base + k`` (count windows).
     """
     contiguous = len(positions) == 0
-    if (
-        contiguous
-        and len(lows) == 1
-        and at + offset == 0
-        and pairs_of(starts, ends, 0, len(rows)) <= candidates
-    ):
-        return expand_counted(rows, starts, ends, ids, lows[0] - base, highs[0] - base, out_rows, out_ids)
+    if at + offset == 0 and pairs_of(starts, ends, 0, len(rows)) <= candidates:
+        if not contiguous:
+            return expand_timed(rows, starts, ends, ids, positions, lows, highs, out_rows, out_ids)
+        if len(lows) == 1:
+            return expand_counted(rows, starts, ends, ids, lows[0] - base, highs[0] - base, out_rows, out_ids)
     written = 0
     own = np.int64(
         len(lows) > 1
