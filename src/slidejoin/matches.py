@@ -111,20 +111,21 @@ class Matches:
         return self.num_rows > 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.batches(BATCH_ROWS)
+
+    def batches(self, most: int) -> Iterator[pa.RecordBatch]:
+        """All rows, in batches of at most so many."""
         waiting: list[Chunk] = []
         rows = 0
-        for chunk in self._chunks():
-            if rows + chunk.rows > BATCH_ROWS:
-                yield self._output.batch(waiting)
-                waiting, rows = [], 0
-            waiting.append(chunk)
-            rows += chunk.rows
+        for part in self._parts:
+            for chunk in part.chunks(most):
+                if rows + chunk.rows > most:
+                    yield self._output.batch(waiting)
+                    waiting, rows = [], 0
+                waiting.append(chunk)
+                rows += chunk.rows
         if waiting:
             yield self._output.batch(waiting)
-
-    def _chunks(self) -> Iterator[Chunk]:
-        for part in self._parts:
-            yield from part.chunks(BATCH_ROWS)
 
     def to_table(self) -> pa.Table:
         """All rows as a table."""

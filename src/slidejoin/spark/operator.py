@@ -1,7 +1,7 @@
 """The stateful operator: Spark's side of a worker. Messages in, rows of the result and counters out.
 
-Beside counters, a piece of the result is one row of Spark's: an array of structs, which Spark takes apart again without
-Python (``inline``). So rows that were found cross to Spark once, as Arrow, and counters are added up over a few rows.
+Beside counters, a thousand rows of the result are one of Spark's: an array of structs, which Spark takes apart again
+without Python (``inline``). So rows that were found cross to Spark once, as Arrow, and counters are added up over a few rows.
 Without counters rows cross as they are, which takes Spark less: nothing is to be taken apart or added up.
 """
 
@@ -25,11 +25,12 @@ from slidejoin.spark.keys import worker_keys
 from slidejoin.spark.log import Log
 from slidejoin.spark.message import decode
 from slidejoin.spark.query import Query
+from slidejoin.spark.shard import PIECE_BYTES
 from slidejoin.window.payload import one_batch
 
 ROWS = "rows"
 NAMES = [ROWS, progress.COLUMN]
-PIECE_BYTES = 16 << 20  # results cross to Spark in pieces of at most about this size
+ARRAY_ROWS = 1024  # of a piece beside counters: what Spark copies at a time stays in the second-level cache
 
 
 def output(result: StructType) -> StructType:
@@ -128,7 +129,7 @@ class JoinProcessor(StatefulProcessor):
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in slices of a bounded size."""
+    """A batch in slices of a bounded size, if its rows are longer than expected."""
     count = max(1, -(-batch.nbytes // PIECE_BYTES))
     rows = max(1, -(-batch.num_rows // count))
     for at in range(0, batch.num_rows, rows):
@@ -136,7 +137,11 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def with_counters(rows: pa.RecordBatch, report: dict[str, Any] | None) -> pd.DataFrame:
-    """The rows as one value, an array of structs, beside what is reported with them. Nothing is copied."""
-    ends = pa.array(np.array([0, rows.num_rows], dtype=np.int32))
+    """The rows as arrays of structs, beside what is reported with them, if something is. Nothing is copied."""
+    bounds = np.append(
+        np.arange(0, max(1, rows.num_rows), ARRAY_ROWS, dtype=np.int32), np.int32(rows.num_rows)
+    )
     structs = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
-    return arrowed([pa.ListArray.from_arrays(ends, structs), pa.array([report], progress.ARROW)], NAMES)
+    arrays = pa.ListArray.from_arrays(pa.array(bounds), structs)
+    reports = pa.nulls(len(arrays), progress.ARROW) if report is None else pa.array([report], progress.ARROW)
+    return arrowed([arrays, reports], NAMES)

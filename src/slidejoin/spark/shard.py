@@ -20,18 +20,21 @@ from numpy.typing import NDArray
 
 from slidejoin.engine import Engine
 from slidejoin.errors import LateRowError
-from slidejoin.matches import Matches
+from slidejoin.matches import BATCH_ROWS, Matches
 from slidejoin.spark.message import Message
 from slidejoin.spark.query import HOME, Query
 from slidejoin.spark.share import Share, Span, Stored
 from slidejoin.stats import Intaken
 from slidejoin.window.clock import Clocks
-from slidejoin.window.payload import concatenated, one_batch
+from slidejoin.window.payload import concatenated, one_batch, row_bytes
 from slidejoin.window.spec import SIDES, Rows
 from slidejoin.window.timeline import UNITS
 from slidejoin.worker import PADDED, Step
 
 ENTRY_BYTES = 4 << 20  # values of 1 to 4 MiB cross to the state store fastest
+PIECE_BYTES = (
+    8 << 20
+)  # of a result: bounded, and large, as each piece goes through pandas, which takes milliseconds
 NAMES = {size: unit for unit, size in UNITS.items()}
 
 Flags = NDArray[np.bool_]
@@ -264,7 +267,7 @@ class Shard:
     def rows_of(self, matches: Matches) -> Iterator[pa.RecordBatch]:
         """The rows of a result in bounded pieces, with the columns that come out."""
         result = self.query.result
-        for batch in matches:
+        for batch in matches.batches(piece_rows(result)):
             rows = batch
             if self.query.flagged:
                 # A row speaks at its home only: pairs and left rows at the left one's, right rows at theirs.
@@ -297,6 +300,12 @@ class Shard:
                 )
             columns.append(pa.array(np.ones(rows.num_rows, dtype=bool)))
             yield pa.RecordBatch.from_arrays(columns, schema=query.result)
+
+
+def piece_rows(schema: pa.Schema) -> int:
+    """How many rows of a result are gathered at a time; the usual number if nobody knows how long they are."""
+    widths = [row_bytes(kind) for kind in schema.types]
+    return max(1, PIECE_BYTES // sum(widths)) if widths and all(widths) else BATCH_ROWS
 
 
 def _entry(side: int, group: Sequence[Stored]) -> Fresh:
