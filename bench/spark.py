@@ -166,39 +166,34 @@ def alone(run: Run, sizes: Sizes) -> float:
     return pace(of_size(run, sizes.small, len(sizes.filling)))
 
 
-def in_rounds(whole: dict[str, list[list[Run]]]) -> dict[str, list[float]]:
-    """Rows per second of both sides in each round but the first, if every contender did a whole micro-batch in it."""
-    first, *others = zip(*whole.values(), strict=True)
-    rounds = [batches for batches in others if all(batches)]
-    if not rounds:
-        raise StageError(
-            f"in none of {len(others)} rounds every contender did a whole micro-batch, of the first it was "
-            f"{[len(batches) for batches in first]}; expected one each; try again when the machine is less busy"
-        )
+def in_rounds(whole: dict[str, list[list[Run]]]) -> dict[str, list[float | None]]:
+    """Rows per second of both sides in each round but the first; None if there was no whole micro-batch."""
     return {
         name: [
             1000 * sum(batch["rows"] for batch in batches) / sum(batch["ms"] for batch in batches)
-            for batches in of_one
+            if batches
+            else None
+            for batches in rounds[1:]
         ]
-        for name, of_one in zip(whole, zip(*rounds, strict=True), strict=True)
+        for name, rounds in whole.items()
     }
 
 
-def compared(what: str, size: int, paces: dict[str, list[float]]) -> list[Figure]:
-    """What each contender does, and ours against Spark's own, round by round."""
+def compared(what: str, size: int, paces: dict[str, list[float | None]]) -> list[Figure]:
+    """What each contender does, and ours against Spark's own, in every round in which both did a micro-batch."""
     figures = []
     title = f"band join, {size:,} rows a side per trigger"
     for name, (key, called) in NAMES.items():
-        value, spread = middle(paces[name])
+        value, spread = middle(some(paces[name], called))
         figures.append(
             Figure(f"spark.band.{what}{key}", f"{title}: {called}", value, "rows/s", spread=spread)
         )
     for store, goals in GOALS.items():
         for name in MINE:
             key, called = NAMES[name]
-            value, spread = middle(
-                [ours / theirs for ours, theirs in zip(paces[name], paces[store], strict=True)]
-            )
+            both = zip(paces[name], paces[store], strict=True)
+            ratios = [ours / theirs if ours and theirs else None for ours, theirs in both]
+            value, spread = middle(some(ratios, f"{called} and {NAMES[store][1]}"))
             figures.append(
                 Figure(
                     f"spark.band.{what}{key}.against_{store}", f"{title}: {called} against {NAMES[store][1]}",
@@ -206,6 +201,17 @@ def compared(what: str, size: int, paces: dict[str, list[float]]) -> list[Figure
                 )
             )  # fmt: skip
     return figures
+
+
+def some(rounds: Sequence[float | None], what: str) -> list[float]:
+    """The rounds that have a figure."""
+    found = [value for value in rounds if value is not None]
+    if not found:
+        raise StageError(
+            f"{what}: no whole micro-batch in any of {len(rounds)} rounds; expected one; try again when the machine is less "
+            "busy"
+        )
+    return found
 
 
 def share(batches: Sequence[Run]) -> list[Figure]:

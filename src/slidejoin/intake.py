@@ -58,8 +58,9 @@ def held_type(kind: pa.DataType) -> pa.DataType:
 
 
 def held_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that rows are held in; results are given back in their own."""
-    return pa.schema([field.with_type(held_type(field.type)) for field in schema])
+    """The schema that rows are held in, the same object if all types are; results are given back in their own."""
+    held = pa.schema([field.with_type(held_type(field.type)) for field in schema])
+    return schema if held.equals(schema) else held
 
 
 def gatherable(schema: pa.Schema, side: int) -> None:

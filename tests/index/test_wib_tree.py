@@ -90,6 +90,30 @@ def test_equals_a_dictionary(patience: int, actions: list[tuple[str, list[int]]]
             assert index.entries == len(held)
 
 
+@pytest.mark.parametrize(
+    ("keys", "more", "tops"),
+    [
+        ([10, 0, 30, 20], [11], [15]),  # in the middle of what they span, and unsorted as they were
+        ([0, 1, 2, 1000], [3], [500]),  # a quarter is enough
+        ([0, 1, 2, 3, 1000], [4], [2]),  # less is not: sorted, and cut in the middle
+        ([0, 1, 2, 3], [4], [3]),  # all above: the leaf stays full
+        ([5, 6, 7, 8], [4], [4]),  # all below
+        ([LOW, HIGH, LOW + 1, HIGH - 1], [0], [-1]),
+        ([0, 10, 20, 30], [11, 12, 13], [11]),  # too many for both halves, wherever they go
+        ([7, 7, 7, 7], [7], []),  # one key, which is never cut
+    ],
+)
+def test_where_a_full_leaf_is_cut(keys: list[int], more: list[int], tops: list[int]) -> None:
+    index = WibTree(node_width=4, leaf_width=len(keys))
+    for at, key in enumerate(keys):
+        insert(index, np.array([key]), at)
+    insert(index, np.array(more), len(keys))
+    index.check()
+    leaves = tree_of(index).leaves
+    assert leaves.tops[leaves.in_order()].tolist() == [*tops, HIGH]
+    assert probe(index, [LOW], [HIGH]) == [(0, i) for i in range(len(keys) + len(more))]
+
+
 ORDERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "random": lambda n: np.random.default_rng(1).permutation(n),
     "increasing": lambda n: n,

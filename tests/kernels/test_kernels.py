@@ -260,9 +260,10 @@ def test_expand_visible_keeps_what_is_inside() -> None:
         (9, 12),
         (9, 13),
     ]
+    found = rows[:kept].tolist(), ids[:kept].tolist()
     positions = np.arange(100, 115)
     again = expand_visible(*RANGES, IDS, positions, 0, lows, highs, 0, 0, 7, rows, ids)
-    assert again == kept
+    assert (rows[:again].tolist(), ids[:again].tolist()) == found
 
 
 def test_expand_numbers() -> None:
@@ -299,6 +300,19 @@ def test_ranges_of_any_length_are_expanded_to_the_last_place(longest: int) -> No
         inside = [pair for pair in pairs if low <= pair[1] + base <= high]
         assert list(zip(out_rows[:kept].tolist(), out_ids[:kept].tolist(), strict=True)) == inside
         assert (narrow[:, len(pairs) :] == 7).all()
+        positions = rng.integers(-50, 50, 60)
+        for bounds in (1, max(2, len(rows))):  # the same for all rows, or each its own
+            lows, highs = np.sort(rng.integers(-60, 60, (2, bounds)), axis=0)
+            kept = expand_visible(
+                rows, starts, ends, ids, positions, 0, lows, highs, 0, 0, len(pairs), out_rows, out_ids
+            )  # fmt: skip
+            inside = [
+                (row, one)
+                for row, one in pairs
+                if lows[row % bounds] <= positions[one] <= highs[row % bounds]
+            ]
+            assert list(zip(out_rows[:kept].tolist(), out_ids[:kept].tolist(), strict=True)) == inside
+            assert (narrow[:, len(pairs) :] == 7).all()
 
 
 def test_marks() -> None:

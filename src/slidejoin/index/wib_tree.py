@@ -2,15 +2,17 @@
 
 Design      small sorted internal nodes, which stay in the cache, over wide leaves, which are chains of an LLAT.
             A batch is sorted, so its rows share the descent: each starts from the path of the one before, and
-            the rows of one leaf are appended together, unsorted. Only a leaf that is overfull is sorted, merged
-            with the run that overfills it and cut into several. Probes look through the leaves that their
+            the rows of one leaf are appended together, unsorted. A leaf that is overfull is cut in the middle of
+            what its keys span. Only if that is far from the middle of its rows, or the run that overfills it is long,
+            it is sorted, merged with the run and cut into several. Probes look through the leaves that their
             bounds reach into and copy what matches. A complete subwindow, and one that is probed so widely that
             looking through leaves would cost more, is put in order once and answered as a BI-Sort.
 Invariants  separators ascend and are distinct: the rows of a key are in one leaf; a leaf has at most
             ``leaf_width`` rows or one key alone; leaf 0 is the leftmost and each knows the next; depth is even.
 Cost        insert O(log n / rows a leaf gets + log leaf_width) amortised a row, whatever the keys' order; probe
             O(leaf_width) a row; matches are copied until that would cost more than putting all rows in order.
-Reference   seed 000, III-C and III-E. We differ: a leaf is split into as many as the batch needs; ascending or
+Reference   seed 000, III-C and III-E. We differ: a split sorts only where keys are unevenly spread; a leaf is split
+            into as many as the batch needs; ascending or
             descending keys leave full leaves behind instead of half empty ones; a key's overflow chain holds
             that key alone, so it is never sorted; and putting in order, because copies of wide bands
             (leaves times probes) have no bound.
