@@ -202,6 +202,8 @@ def test_text_is_text_however_it_is_laid_out(first: str) -> None:
         join.push(left=pa.table({"k": [1], "name": ["a"], "raw": ["text"]}))
     with pytest.raises(sj.SchemaError, match="another order"):
         join.push(left=plain.select(["name", "k", "raw"]))
+    with pytest.raises(sj.SchemaError, match="another order"):  # NULLs alone are no difference
+        join.push(left={"name": [None], "k": [1], "raw": [None]})
     join.check()
 
 

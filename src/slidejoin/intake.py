@@ -121,6 +121,11 @@ def _alike(kind: pa.DataType, other: pa.DataType) -> bool:
     return kind == other or any(kind in layouts and other in layouts for layouts in (TEXT, BYTES))
 
 
+def _taken_for(kind: pa.DataType, known: pa.DataType) -> bool:
+    """Whether a column of a type is taken for one of the known type; NULLs alone are of any."""
+    return pa.types.is_null(kind) or _alike(kind, known)
+
+
 def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
     """Refuse a batch whose columns differ from those pushed before."""
     now = batch.schema
@@ -140,7 +145,7 @@ def same_schema(known: pa.Schema, batch: pa.RecordBatch, side: int) -> None:
         for name in dict.fromkeys([*known.names, *now.names])
         if name not in known.names
         or name not in now.names
-        or not _alike(known.field(name).type, now.field(name).type)
+        or not _taken_for(now.field(name).type, known.field(name).type)
     ]
     what = "; ".join(differences) or f"the columns are in another order: {now.names}"
     raise SchemaError(

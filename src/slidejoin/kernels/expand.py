@@ -117,9 +117,8 @@ def expand_timed(rows, starts, ends, ids, positions, lows, highs, out_rows, out_
         i = U(number)
         prefetch(ids, U(starts[min(i + U(AHEAD), last)]))
         later, soon = min(i + U(2 * SOON), last), min(i + U(SOON), last)
-        prefetch(
-            positions, U(ids[U(starts[later])])
-        )  # by now the id is there, and says where the position is
+        # By now the id is there, and says where the position is.
+        prefetch(positions, U(ids[U(starts[later])]))
         prefetch(lows, U(rows[soon]) * own)
         prefetch(highs, U(rows[soon]) * own)
         row, start, end = rows[i], U(starts[i]), U(ends[i])

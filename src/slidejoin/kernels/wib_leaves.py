@@ -4,8 +4,9 @@ A leaf is a chain of the table underneath (see llat.py), unsorted, and knows the
 the leaf to its right. The rows of a batch that go to one leaf are one run. A run that fits is appended as it
 is. A short one that does not fit has the leaf cut in the middle of what its keys span: what lies in a leaf is close
 together, so that this is near the middle of its rows as a rule, and nothing need be sorted. Where it is not, the leaf's
-rows are sorted now, merged with the run and cut into as many leaves as it takes, only between distinct keys. A key with more rows than a leaf has room for gets a leaf of its own: a chain of several
-entries holds one key alone, so it is never sorted and is set apart from other keys without being moved.
+rows are sorted now, merged with the run and cut into as many leaves as it takes, only between distinct keys. A key with
+more rows than a leaf has room for gets a leaf of its own: a chain of several entries holds one key alone, so it is never
+sorted and is set apart from other keys without being moved.
 
 Indices are unsigned in the inner loops: see search.py.
 """
@@ -229,9 +230,8 @@ def halve(leaves, nodes, path, leaf, keys, ids, row, end):  # type: ignore[no-un
         return False
     right = add_leaf(leaves, nodes, path, leaf, middle)
     at, to = start, U(leaves.table[right, START])
-    for i in range(
-        start, stop
-    ):  # each is written to both places, and the one that it does not belong to is written over
+    # Each is written to both places, and the one that it does not belong to is written over.
+    for i in range(start, stop):
         key, entry = leaf_keys[i], leaf_ids[i]
         leaf_keys[at], leaf_ids[at] = key, entry
         leaf_keys[to], leaf_ids[to] = key, entry

@@ -32,9 +32,7 @@ from slidejoin.window.timeline import UNITS
 from slidejoin.worker import PADDED, Step
 
 ENTRY_BYTES = 4 << 20  # values of 1 to 4 MiB cross to the state store fastest
-PIECE_BYTES = (
-    8 << 20
-)  # of a result: bounded, and large, as each piece goes through pandas, which takes milliseconds
+PIECE_BYTES = 8 << 20  # of a result: bounded, and large, as pandas takes milliseconds for each piece
 NAMES = {size: unit for unit, size in UNITS.items()}
 
 Flags = NDArray[np.bool_]
