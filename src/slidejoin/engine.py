@@ -97,7 +97,7 @@ class Engine:
             None if right is None else typed(right, known[1]),
         )
         growing = (told[0] is not None, told[1] is not None)
-        familiar = True  # asked once: to compare schemas takes as long as to sort a thousand rows
+        familiar = True  # asked here for all that follows: to compare schemas takes as long as to sort a thousand rows
         for side, (batch, schema) in enumerate(zip(told, known, strict=True)):
             if batch is not None:
                 familiar = familiar and schema is not None and batch.schema.equals(schema)

@@ -21,7 +21,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PARTITIONS = "spark.sql.shuffle.partitions"
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
-KEPT_MEMORY = {  # bytes, of arrays that come from a process's own memory and of what it keeps when they go
+KEPT_MEMORY = {  # bytes of arrays that come from a process's own memory, bytes that it keeps when they go, and whose memory
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",  # Arrow's own gives freed memory back within milliseconds
