@@ -1,6 +1,6 @@
 """Joins on Spark: ours against Spark's own with bucket keys; other conditions; small micro-batches; a model.
 
-``python -m bench spark`` takes about forty minutes and writes results/spark.json. ``--only SECTION`` measures
+``python -m bench spark`` takes about fifty minutes and writes results/spark.json. ``--only SECTION`` measures
 some sections and puts them in the place of those in the file, each with its own date and commit. ``--quick`` takes
 about a quarter of an hour on smaller sizes and writes a file of another name.
 
@@ -38,7 +38,7 @@ PACKAGES = (*report.PACKAGES, "pyspark", "pandas")
 TARGET = "bench.spark_queries:Spark"
 LIMIT = 180.0  # seconds for one query
 LONGEST = 330.0  # for a contender to get to its first turn
-WARM = 120.0  # seconds of micro-batches for the JVM to compile by, before those that count; the same for every contender
+WARM = 300.0  # seconds of micro-batches for the JVM to compile by, before those that count; the same for every contender
 GOALS = {"memory": {"large": 20.0, "small": 6.0}, "rocksdb": {"large": 50.0, "small": 15.0}}
 NAMES = {  # in figures
     "ours": ("", "slidejoin"),
@@ -103,7 +103,7 @@ def band(say: Say, sizes: Sizes) -> Section:
     """The band join against Spark's own, on large and small micro-batches."""
     check = {"kind": "band", "window": 5_000, "sizes": [4_000] * 4, "check": True}
     # What the JVM is slow to compile runs once in a micro-batch, whatever its size: planning, scheduling, checkpoints.
-    warming = {"kind": "band", "window": 20_000, "sizes": [10_000] * 600, "limit": sizes.warm}
+    warming = {"kind": "band", "window": 20_000, "sizes": [10_000] * 1_000, "limit": sizes.warm}
     prints, warmed = {}, {}
     turns: dict[str, list[Turn]] = {name: [] for name in TURNS}
     runs: dict[str, Run] = {}

@@ -16,7 +16,7 @@ import naive
 import slidejoin as sj
 from slidejoin.spark import ProgressLine, counters, explain, join, settings
 from slidejoin.spark.keys import murmur3, worker_keys
-from slidejoin.spark.progress import line
+from slidejoin.spark.progress import COUNTERS, TIMES, WORKED, line
 from slidejoin.spark.session import PROVIDER, REASONS
 from spark.streams import (
     CONDITIONS,
@@ -305,21 +305,32 @@ def test_a_hot_key_is_shared(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_live_line() -> None:
-    """The counters of a micro-batch as one line, from either shape that Spark hands them out in."""
-    values = {"rows_in_left": 1000, "rows_in_right": 500, "late_left": 3, "matches": 7000, "state_rows": 900}
-    values |= {"state_bytes": 2**21, "workers": 2, "rows_busiest_worker": 1000, "rows_all_workers": 1500}
-    values |= {"pack_ms": 1.2, "join_ms": 30.4, "state_ms": 5.0, "cache_hits": 1}
-    values |= {"watermark": "2026-03-01 12:00:00", "held_by": "right"}
-    connect = {"values": list(values.values()), "schema": {"fields": [{"name": name} for name in values]}}
-    for shape in (values, connect):
-        found = counters({"observedMetrics": {"slidejoin": shape}})
-        assert found == values
+    """The counters of a micro-batch as one line, added up from either shape that Spark hands them out in."""
+    busy = dict.fromkeys((*COUNTERS, *TIMES), 0) | {"watermark": "2026-03-01 12:00:00", "held_by": "right"}
+    idle = {**busy, "rows_in_right": 500, "matches": 1000, "state_rows": 200, "state_ms": 1.5, WORKED: 500}
+    busy |= {"rows_in_left": 1000, "late_left": 3, "matches": 6000, "state_rows": 700, "state_bytes": 2**21}
+    busy |= {"join_ms": 30.4, "state_ms": 3.5, "cache_hits": 1, WORKED: 1000}
+
+    def as_connect(values: dict[str, Any]) -> dict[str, Any]:
+        return {"values": list(values.values()), "schema": {"fields": [{"name": name} for name in values]}}
+
+    shapes = (
+        {"slidejoin": {"workers": [busy, idle]}, "slidejoin_pack": {"pack_ms": 1.2}},
+        {
+            "slidejoin": as_connect({"workers": [as_connect(busy), as_connect(idle)]}),
+            "slidejoin_pack": as_connect({"pack_ms": 1.2}),
+        },
+    )
+    for shape in shapes:
+        found = counters({"observedMetrics": shape})
+        assert (found["workers"], found["rows_busiest_worker"], found["rows_all_workers"]) == (2, 1000, 1500)
         assert line(4, 1500, found) == (
             "batch 4 · 1,500 rows in 1.50 s · 7,000 matches · state 900 rows, 2.0 MiB · late 3 · "
             "watermark 2026-03-01 12:00:00, held by right · busiest worker x1.33 · "
             "pack 1, join 30, state 5 ms · cache 1/2"
         )
-    assert counters({"observedMetrics": {}}) == counters({}) == counters(None) == {}  # none has ended yet
+    nothing = {"observedMetrics": {"slidejoin": {"workers": []}, "slidejoin_pack": {"pack_ms": None}}}
+    assert counters(nothing) == counters({"observedMetrics": {}}) == counters({}) == counters(None) == {}
 
 
 def replay(feed: Feed, condition: str, windows: Any) -> Any:

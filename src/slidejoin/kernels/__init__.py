@@ -53,6 +53,7 @@ ON_DEMAND = (
     "sort_tree",
     "cell_runs",
     "nested",
+    "deal",
 )
 
 _declared: dict[str, list[tuple[Any, tuple[Any, ...]]]] = {}

@@ -1,8 +1,9 @@
 """Counters of every micro-batch, in the query's own progress, and a line that shows them live.
 
-Each worker's task sends one row of counters beside its results. ``DataFrame.observe`` adds them up on the way,
-so they appear as ``progress.observedMetrics["slidejoin"]`` in classic sessions and through Connect, and cost
-no extra job.
+Each worker's task sends one row of counters beside its results. ``DataFrame.observe`` collects them on the way, so they
+appear as ``progress.observedMetrics["slidejoin"]["workers"]``, a row for each worker, in classic sessions and through
+Connect, and cost no extra job. ``counters()`` adds them up: if Spark did, it would write and read the code of twenty sums
+in every task of every micro-batch, and plan them each time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -48,6 +49,7 @@ COUNTERS = (
 TIMES = ("join_ms", "state_ms")  # summed over workers
 PACKING = "_pack"  # behind the name of the counters: what was counted before the shuffle
 WORKED = "rows_worked"  # rows that a worker took in: their greatest share tells how skewed the routing is
+WORKERS = "workers"  # their rows of counters in the progress, and their number when these are added up
 COLUMN = "counters"  # one struct, so that plans stay readable
 KIND = StructType(
     [
@@ -93,21 +95,8 @@ def report(
 
 
 def observed(frame: DataFrame, name: str) -> DataFrame:
-    """The frame with its counters added up in the query's progress under ``name``."""
-
-    def value(counter: str) -> Column:
-        return F.col(f"{COLUMN}.{counter}")
-
-    sums: list[Column] = [F.sum(value(counter)).alias(counter) for counter in (*COUNTERS, *TIMES)]
-    return frame.observe(
-        name,
-        *sums,
-        F.count(value(WORKED)).alias("workers"),
-        F.max(value(WORKED)).alias("rows_busiest_worker"),
-        F.sum(value(WORKED)).alias("rows_all_workers"),
-        F.max(value("watermark")).alias("watermark"),
-        F.max(value("held_by")).alias("held_by"),
-    )
+    """The frame with its counters, worker by worker, in the query's progress under ``name``."""
+    return frame.observe(name, F.collect_list(COLUMN).alias(WORKERS))
 
 
 def packing_observed(frame: DataFrame, name: str) -> DataFrame:
@@ -118,13 +107,26 @@ def packing_observed(frame: DataFrame, name: str) -> DataFrame:
 def counters(progress: Any, name: str = "slidejoin") -> dict[str, Any]:
     """The counters of one micro-batch, from a query's ``lastProgress`` or a listener's; empty if it has none.
 
-    A micro-batch without rows has nothing to count: its counters are None.
+    Those of all workers together. A micro-batch without rows has nothing to count, and is empty too.
     """
     if progress is None:  # no micro-batch has ended yet
         return {}
     metrics = progress.get("observedMetrics", {}) if isinstance(progress, dict) else progress.observedMetrics
-    found = _named(metrics.get(name))
-    return found and found | _named(metrics.get(name + PACKING))
+    workers = [_named(worker) for worker in _named(metrics.get(name)).get(WORKERS) or ()]
+    return _added_up(workers) | _named(metrics.get(name + PACKING)) if workers else {}
+
+
+def _added_up(workers: list[dict[str, Any]]) -> dict[str, Any]:
+    """What several workers have counted."""
+    worked = [worker[WORKED] for worker in workers]
+    return {
+        **{name: sum(worker[name] for worker in workers) for name in (*COUNTERS, *TIMES)},
+        WORKERS: len(workers),
+        "rows_busiest_worker": max(worked),
+        "rows_all_workers": sum(worked),
+        # Every worker hears of every clock, so these are the same for all.
+        **{name: workers[0][name] for name in ("watermark", "held_by")},
+    }
 
 
 def _named(found: Any) -> dict[str, Any]:

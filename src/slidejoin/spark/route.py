@@ -32,6 +32,8 @@ from numpy.typing import NDArray
 from slidejoin.condition import AccessPath, BoundCondition, Branch
 from slidejoin.condition.ordinals import FLOAT_MAX, mix, to_floats
 from slidejoin.errors import ConditionError, WindowError
+from slidejoin.kernels import ready
+from slidejoin.kernels.deal import deal, touch
 from slidejoin.settings import Settings
 
 ROUTINGS = ("auto", "split", "hash", "grid")
@@ -51,7 +53,8 @@ class Target(NamedTuple):
     homes: list[tuple[int, int]]
 
 
-ELSEWHERE = -1  # the home of rows that are copies
+ELSEWHERE = -1  # the home of rows that are copies; the kernels know it as negative
+NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,7 @@ class Grid(Router):
     spread: int = 1  # workers that share a cell
 
     def targets(self, side: int, batch: pa.RecordBatch, turn: int) -> list[Target]:
+        ready("deal")
         rows = batch.num_rows
         shift, possible = None, None
         if self.equality is not None:
@@ -186,19 +190,9 @@ class Grid(Router):
         return with_copies(home, copied)
 
     def _worker(self, cells: Int64s, shift: Int64s | None) -> Int64s:
-        """The (first) worker of cells.
-
-        Neighbouring cells take turns, so few cells are dealt evenly; each round of turns starts elsewhere.
-        """
-        workers = np.uint64(self.workers)
-        round_ = np.floor_divide(cells, self.workers)
-        mixed = mix(round_)
-        begin = (mixed - np.floor_divide(mixed, workers) * workers).astype(np.int64)
-        placed: Int64s = cells - round_ * self.workers + begin
-        if shift is not None:
-            placed += shift
-        for _ in range(1 if shift is None else 2):  # a remainder: to divide takes several times as long
-            placed -= self.workers * (placed >= self.workers)
+        """The (first) worker of cells."""
+        placed = np.empty(len(cells), dtype=np.int64)
+        deal(cells, NONE if shift is None else shift, self.workers, placed)
         return placed
 
     def _touch(
@@ -217,24 +211,16 @@ class Grid(Router):
         some = low <= high if possible is None else (low <= high) & possible[rows]
         if not some.all():
             rows, low, high = rows[some], low[some], high[some]
-        at, last = cells.of(low), cells.of(high)
-        shift = None if shift is None else shift[rows]
-        placed = self._worker(at, shift)
-        homeless = home[rows] == ELSEWHERE
-        home[rows[homeless]] = placed[homeless]
-        # Cells beyond twice the workers add nothing: within two rounds every worker has had a turn.
-        last = np.minimum(last, at + 2 * self.workers)
-        while True:
-            for member in range(self.spread):
-                worker = placed if member == 0 else following(placed, member, self.workers)
-                elsewhere = worker != home[rows]
-                copied[rows[elsewhere], worker[elsewhere]] = True
-            more = at < last
-            rows, at, last = rows[more], at[more] + 1, last[more]
-            if not len(rows):
-                return
-            shift = None if shift is None else shift[more]
-            placed = self._worker(at, shift)
+        touch(
+            rows,
+            cells.of(low),
+            cells.of(high),
+            NONE if shift is None else shift,
+            self.workers,
+            self.spread,
+            home,
+            copied,
+        )
 
 
 @dataclass(frozen=True)
