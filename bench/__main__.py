@@ -16,7 +16,7 @@ from bench.stage import ROOT
 PROGRAMS = {
     "foundation": "every figure of the embedded engine, against Polars and DuckDB (about five minutes)",
     "several": "several inequalities at once, against SPO-Join, its alternatives, Polars and DuckDB (about five minutes)",
-    "spark": "joins on Spark, against its own with bucket keys (about fifty minutes)",
+    "spark": "joins on Spark, against its own with bucket keys (about an hour)",
     "panjoin": "PanJoin's figures and goals: structures, flow, planner (about two minutes)",
     "calibrate": "the planner's table of costs, src/slidejoin/plan/costs.json (about two minutes)",
     "draw": "charts and tables for docs/ from results/foundation.json",

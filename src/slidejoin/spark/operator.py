@@ -1,8 +1,8 @@
 """The stateful operator: Spark's side of a worker. Messages in, rows of the result and counters out.
 
 Beside counters, a thousand rows of the result are one of Spark's: an array of structs, which Spark takes apart again
-without Python (``inline``). So rows that were found cross to Spark once, as Arrow, and counters are added up over a few rows.
-Without counters rows cross as they are, which takes Spark less: nothing is to be taken apart or added up.
+without Python (``inline``). So rows that were found cross to Spark once, as Arrow, and counters are collected from a few rows.
+Without counters rows cross as they are, which takes Spark less: nothing is to be taken apart or collected.
 """
 
 from __future__ import annotations
