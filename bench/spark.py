@@ -8,9 +8,9 @@ Figures are rows of both sides per second over the steady half: the second half 
 once the window was full, by the time that Spark says each took. Every contender of the band join has first run its
 own query for the same time on small micro-batches, as the JVM goes on compiling for minutes. Then they take turns, as
 a machine's speed drifts: all their queries are open, and their processes are stopped while it is another's turn. Only
-micro-batches that a turn had from begin to end count, once it was under way, and of the first round none. Spark ends Python
-workers that did nothing for a minute, and those after them import everything and read the state anew; so beside the
-in-memory store nobody rests that long, and beside RocksDB, where a micro-batch takes a minute, turns begin later.
+micro-batches that a turn had from begin to end count, once it was under way, and of the first round none. Most likely Spark ends
+Python workers that did nothing for a minute, and those after them import everything and read the state anew; so beside
+the in-memory store nobody rests that long, and beside RocksDB, where a micro-batch takes a minute, turns begin later.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MINE = ("ours", "uncounted")
 
 
 class Match(NamedTuple):
-    """How ours, with counters and without, take turns with one of Spark's own: all in seconds."""
+    """How ours, with counters and without, take turns with one of Spark's own: seconds, and how many rounds."""
 
     mine: float
     theirs: float  # time for a micro-batch at least
@@ -147,7 +147,7 @@ def against(store: str, say: Say, sizes: Sizes) -> Section:
                 say(
                     f"band join, {sizes.large:,} rows a side per trigger, round {number + 1} of {match.rounds}: {name}"
                 )
-                begin = time() + match.settling
+                begin = time() + sizes.turn * match.settling
                 stage.go_on()
                 sleep(sizes.turn * (match.mine if name in MINE else match.theirs))
                 stage.rest()

@@ -54,9 +54,8 @@ def test_every_touched_worker_gets_a_copy(
     bands: list[tuple[int, int, int]], workers: int, data: st.DataObject
 ) -> None:
     spread = data.draw(st.integers(1, workers))
-    rows = data.draw(st.permutations(range(len(bands) + 2)))[
-        : len(bands)
-    ]  # some rows of a batch touch nothing
+    # Some rows of a batch touch nothing.
+    rows = data.draw(st.permutations(range(len(bands) + 2)))[: len(bands)]
     home = [-1] * (len(bands) + 2)
     shifts = [3 * n % workers for n in range(len(home))]
     for row, (_, _, given_home) in zip(rows, bands, strict=True):

@@ -321,9 +321,18 @@ def test_the_live_line() -> None:
             "slidejoin_pack": as_connect({"pack_ms": 1.2}),
         },
     )
+    together = dict.fromkeys((*COUNTERS, *TIMES), 0) | {
+        "rows_in_left": 1000,
+        "rows_in_right": 500,
+        "late_left": 3,
+    }
+    together |= {"matches": 7000, "state_rows": 900, "state_bytes": 2**21, "cache_hits": 1}
+    together |= {"workers": 2, "rows_busiest_worker": 1000, "rows_all_workers": 1500}
+    together |= {"pack_ms": 1.2, "join_ms": 30.4, "state_ms": 5.0}
+    together |= {"watermark": "2026-03-01 12:00:00", "held_by": "right"}
     for shape in shapes:
         found = counters({"observedMetrics": shape})
-        assert (found["workers"], found["rows_busiest_worker"], found["rows_all_workers"]) == (2, 1000, 1500)
+        assert found == together
         assert line(4, 1500, found) == (
             "batch 4 · 1,500 rows in 1.50 s · 7,000 matches · state 900 rows, 2.0 MiB · late 3 · "
             "watermark 2026-03-01 12:00:00, held by right · busiest worker x1.33 · "
