@@ -8,7 +8,7 @@ Figures are rows of both sides per second over the steady half: the second half 
 once the window was full, by the time that Spark says each took. Every contender of the band join has first run its
 own query for the same time on small micro-batches, as the JVM goes on compiling for minutes. Then they take turns, as
 a machine's speed drifts: all their queries are open, and their processes are stopped while it is another's turn. Only
-micro-batches that a turn had from begin to end count, once it was under way, and of the first round none. Most likely Spark ends
+micro-batches that a turn had from begin to end count, once it was under way, and of the first round none. Spark ends
 Python workers that did nothing for a minute, and those after them import everything and read the state anew; so beside
 the in-memory store nobody rests that long, and beside RocksDB, where a micro-batch takes a minute, turns begin later.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 from collections import Counter
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -369,6 +370,48 @@ def test_a_dictionary_with_null_among_its_values() -> None:
     odd = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1]), pa.array(["a", None]))
     found = keyed(how="left").push(left=pa.table({"k": odd}), right={"k": ["a"]})
     assert pairs_of(found) == [(0, 0)]
+
+
+def few_at_a_time(values: list[str | None]) -> pa.Table:
+    """Values of a dictionary that is counted with eight bits, as pandas counts categories."""
+    return pa.table({"k": pa.array(values).dictionary_encode().cast(SMALL), "id": list(range(len(values)))})
+
+
+SMALL = pa.dictionary(pa.int8(), pa.string())
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi", "anti"])
+def test_a_window_has_more_values_than_the_index_of_a_dictionary_counts(how: str) -> None:
+    join = sj.Join("l.k = r.k", window=sj.Rows(1000), how=how)
+    words: list[str | None] = [f"v{n}" for n in range(400)]
+    words[7] = None
+    found = [join.push(left=few_at_a_time(words[at : at + 80])) for at in range(0, 400, 80)]
+    found.append(join.push(right={"k": [f"v{n}" for n in range(100, 500)]}))
+    found.append(join.finish())
+    batches = [batch for matches in found for batch in matches]
+    column = "k" if how in ("semi", "anti") else "k_l"
+    assert {batch.schema.field(column).type for batch in batches} == {SMALL}
+    assert all(len(batch[column].dictionary) <= 128 for batch in batches)
+    got = Counter(value for batch in batches for value in batch[column].to_pylist())
+    matched, alone = words[100:], words[:100]
+    expected = {"inner": matched, "full": [*words, *[None] * 100], "semi": matched, "anti": alone}[how]
+    assert got == Counter(expected)
+    tables = pa.concat_tables([matches.to_table() for matches in found if matches])
+    assert Counter(tables[column].to_pylist()) == got
+    assert sum(matches.num_rows for matches in found) == len(expected)
+
+
+def test_late_and_saved_rows_keep_a_small_dictionary(tmp_path: Path) -> None:
+    join = sj.Join("l.k = r.k", window=sj.Time(10, on="id"), late="keep")
+    join.advance(left=10_000, right=10_000)
+    for at in range(0, 300, 100):
+        join.push(left=few_at_a_time([f"v{at + n}" for n in range(100)]))
+    path = tmp_path / "saved"
+    join.save(path)
+    for one in (join, sj.Join.load(path)):
+        late, _ = one.late()
+        assert late["k"].type == SMALL
+        assert late["k"].to_pylist() == [f"v{n}" for n in range(300)]
 
 
 # -- shapes of batches ------------------------------------------------------------------------------------

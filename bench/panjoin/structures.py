@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sortedcontainers import SortedKeyList
 
-from slidejoin.index import BiSort, BiSortPaper, Index, RapTable, WibTree
+from slidejoin.index import BiSort, BiSortPaper, BPlusTree, Index, RapTable, WibTree
 from slidejoin.index.rap_table import spread
 
 Int64s = NDArray[np.int64]
@@ -79,9 +79,11 @@ class Bench:
         if kind == "wib_tree":
             # A leaf is cut when it is full, so it holds about three quarters of its width.
             width = max(8, round(rows / partitions * 4 / 3)) if partitions else 64
-            return WibTree(leaf_width=width, patience=NEVER)
+            return WibTree(leaf_width=width, patience=NEVER, expected=rows)
         if kind == "bi_sort_paper":
             return BiSortPaper(partitions=partitions, **options)
+        if kind == "bplus_tree":
+            return BPlusTree(expected=rows)
         return BiSort()
 
     def filled(self, kind: str, rows: int, partitions: int | None, domain: int) -> Index:

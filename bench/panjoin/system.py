@@ -209,6 +209,13 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
     note("speed.one", f"{at}, batches of 32 K, 1 thread", speeds["one"], "rows/s", 10e6)
     note("speed.two", f"{at}, 2 threads", speeds["two"], "rows/s")
     note("speed.panjoin", f"{at}, 2 threads, flow panjoin", speeds["panjoin"], "rows/s")
+    bench = Bench(QUICK if quick else FULL, say)
+    inserting: dict[str, list[float]] = {"wib_tree": [], "bplus_tree": []}
+    for _ in range(rounds):
+        for kind, found in inserting.items():
+            found.append(bench.insertion(kind, window, 1 << 12, window // LEAF))
+    what = f"WiB+-Tree insertion, {at}, batches of 4 K, {LEAF} rows a leaf, against our own B+-tree's"
+    note("speed.wib_against_own", what, ratios(inserting["wib_tree"], inserting["bplus_tree"]), "x", 3)
     if anchor.there:
         note("speed.anchor", f"{at}, C++ B+-tree, a tuple at a time", speeds["anchor"], "rows/s")
         note(
@@ -218,13 +225,9 @@ def goals(*, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], dic
             "x",
             15,
         )
-        wib = Bench(QUICK if quick else FULL, say)
-        beside = [
-            wib.insertion("wib_tree", window, 1 << 12, window // LEAF) / anchor.speed(work, 100_000)[1]
-            for _ in range(rounds)
-        ]
         what = f"WiB+-Tree insertion, {at}, batches of 4 K, {LEAF} rows a leaf, against the C++ B+-tree's"
-        note("speed.wib_insertion", what, beside, "x", 3)
+        theirs = [anchor.speed(work, 100_000)[1] for _ in range(rounds)]
+        note("speed.wib_insertion", what, ratios(inserting["wib_tree"], theirs), "x")
     one_thread, two_threads, manager = (by_place(taken[name], rounds) for name in ("one", "two", "panjoin"))
     note("speed.threads", f"{at}, 2 threads against 1", ratios(one_thread, two_threads), "x", 1.7)
     note("speed.flow", f"{at}, flow panjoin against single, 2 threads", ratios(two_threads, manager), "x")

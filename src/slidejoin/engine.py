@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slidejoin import kernels
@@ -30,6 +29,7 @@ from slidejoin.stats import Counters, Intaken
 from slidejoin.tuning import Tuning
 from slidejoin.window.arrivals import Arrivals, Numbers, Reach
 from slidejoin.window.clock import Clocks
+from slidejoin.window.merge_order import merge_order
 from slidejoin.window.ring import SMALLEST, SUBWINDOWS, Extent, Ring
 from slidejoin.window.spec import SIDES, Rows, Time, column_of
 from slidejoin.window.timeline import Timeline, named_in
@@ -401,22 +401,7 @@ class Engine:
             assert isinstance(window, Rows)
             assert window.by is not None
             columns.append(one.batch.column(column_of(window.by, one.side)))
-        kinds = [column.type for column in columns]
-        try:
-            if kinds[0] != kinds[1] or pa.types.is_dictionary(kinds[0]):
-                columns = [sortable(column) for column in columns]
-            both = pa.concat_tables(
-                [pa.table({"by": column}) for column in columns], promote_options="permissive"
-            )
-            both = both.append_column("at", pa.array(np.arange(both.num_rows)))
-            order = pc.sort_indices(both, [("by", "ascending"), ("at", "ascending")])
-        except pa.ArrowException as error:
-            raise SchemaError(
-                f"the columns to order by are {kinds[0]} and {kinds[1]}, which cannot be put in one order ({error}); "
-                "expected comparable types; cast one before pushing"
-            ) from error
-        merged: NDArray[np.int64] = order.to_numpy().astype(np.int64)
-        return merged
+        return merge_order(columns)
 
     def _first_visible(self, side: int, seen: int) -> int:
         window = self.settings.windows[side]
@@ -483,18 +468,6 @@ class Engine:
 def index_sizes(tuning: Tuning) -> Sizes:
     """What was asked for of the indexes."""
     return Sizes(*(getattr(tuning, name) for name in Sizes._fields))
-
-
-def sortable(column: pa.Array) -> pa.Array:
-    """A column to order by, in a type that can be put in one order with the other side's."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return sortable(column.dictionary_decode())
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return column.cast(pa.timestamp(kind.unit, "UTC"))
-    if pa.types.is_integer(kind):
-        return column.cast(pa.decimal128(20, 0))  # holds int64 and uint64 alike
-    return column
 
 
 def _with(pair: Any, side: int, value: Any) -> Any:

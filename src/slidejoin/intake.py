@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidejoin.errors import SchemaError
+from slidejoin.window.dictionaries import narrowed, wide
 from slidejoin.window.payload import detached, one_batch
 from slidejoin.window.spec import SIDES
 
@@ -59,7 +60,7 @@ def held_type(kind: pa.DataType) -> pa.DataType:
 
 def held_schema(schema: pa.Schema) -> pa.Schema:
     """The schema that rows are held in, the same object if all types are; results are given back in their own."""
-    held = pa.schema([field.with_type(held_type(field.type)) for field in schema])
+    held = pa.schema([field.with_type(wide(held_type(field.type))) for field in schema])
     return schema if held.equals(schema) else held
 
 
@@ -77,7 +78,8 @@ def gatherable(schema: pa.Schema, side: int) -> None:
 
 def late_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Rows that were held aside, in the stream's own types."""
-    return pa.Table.from_batches(batches, held_schema(schema)).cast(schema)
+    own = [narrow for batch in batches for narrow in narrowed(batch, schema)]
+    return pa.Table.from_batches(own, schema)
 
 
 def typed(batch: pa.RecordBatch, known: pa.Schema | None) -> pa.RecordBatch | None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from slidejoin.errors import SchemaError
 from slidejoin.pairs import Chunk, Gather, Sharing
 from slidejoin.pools import ALONE, Crew
+from slidejoin.window.dictionaries import narrowed, wide
 from slidejoin.window.gather import Picked, plain_column
 from slidejoin.window.payload import concatenated, no_columns
 from slidejoin.worker import PADDED, Part
@@ -38,6 +39,7 @@ class Output:
                 renamed = field.with_name(name + suffixes[side] if name in shared else name)
                 fields.append(renamed.with_nullable(True) if absent else renamed)
         self.schema = pa.schema(fields)
+        self._counted = all(wide(kind) == kind for kind in self.schema.types)
         if len(set(self.schema.names)) < len(self.schema.names):
             twice = sorted({name for name in self.schema.names if self.schema.names.count(name) > 1})
             raise SchemaError(
@@ -45,16 +47,20 @@ class Output:
                 f"suffixes than {suffixes}"
             )
 
-    def batch(self, chunks: Sequence[Chunk]) -> pa.RecordBatch:
-        """All of these rows, which are few enough for one batch."""
+    def batches(self, chunks: Sequence[Chunk]) -> Iterator[pa.RecordBatch]:
+        """All of these rows, which are few enough for one batch unless a dictionary cannot count their values."""
         if len(self.schema) == 0:
-            return no_columns(sum(chunk.rows for chunk in chunks))
+            yield no_columns(sum(chunk.rows for chunk in chunks))
+            return
         rows = [chunk.rows for chunk in chunks]
         columns = [
             *gathered([chunk.left for chunk in chunks], rows, self.sides[0]),
             *gathered([chunk.right for chunk in chunks], rows, self.sides[1]),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        if self._counted:
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        else:
+            yield from narrowed(pa.RecordBatch.from_arrays(columns, names=self.schema.names), self.schema)
 
 
 def gathered(gathers: Sequence[Gather | None], rows: Sequence[int], schema: pa.Schema) -> list[pa.Array]:
@@ -67,7 +73,9 @@ def gathered(gathers: Sequence[Gather | None], rows: Sequence[int], schema: pa.S
             column = plain_column(picked, number, field.type)
             if column is not None:
                 columns[field.name] = column
-    others = pa.schema([field.with_nullable(True) for field in schema if field.name not in columns])
+    others = pa.schema(
+        [pa.field(field.name, wide(field.type)) for field in schema if field.name not in columns]
+    )
     if len(others):
         parts = [taken(one, count, others) for one, count in zip(gathers, rows, strict=True)]
         together = parts[0] if len(parts) == 1 else concatenated(parts, others)
@@ -120,12 +128,12 @@ class Matches:
         for part in self._parts:
             for chunk in part.chunks(most):
                 if rows + chunk.rows > most:
-                    yield self._output.batch(waiting)
+                    yield from self._output.batches(waiting)
                     waiting, rows = [], 0
                 waiting.append(chunk)
                 rows += chunk.rows
         if waiting:
-            yield self._output.batch(waiting)
+            yield from self._output.batches(waiting)
 
     def to_table(self) -> pa.Table:
         """All rows as a table."""

@@ -249,6 +249,8 @@ def _refill_ring(engine: Engine, side: int, rows: pa.Table, numbers: pa.Table, b
     """Put saved rows back into a ring, in pieces of a subwindow."""
     ring = engine.worker.rings[side]
     assert ring is not None
+    if rows.num_columns and not rows.schema.equals(ring.schema):
+        rows = rows.cast(ring.schema)  # the first snapshots have dictionaries as they were pushed
     if rows.num_columns and rows.num_rows != numbers.num_rows:
         raise ValueError("rows and their numbers differ in length")
     ring.bound = bound

@@ -49,7 +49,7 @@ PATIENCE = 1  # copied ids for each row held, about what reading all leaves in o
 class KeyTree:
     """One key's tree: grows its arrays, so that the kernels need not. Not to be probed while it takes rows."""
 
-    def __init__(self, leaf: int = LEAF_SLOTS, fan: int = FAN_OUT) -> None:
+    def __init__(self, leaf: int = LEAF_SLOTS, fan: int = FAN_OUT, expected: int = 0) -> None:
         if leaf < 2 or fan < 4:
             raise ValueError(
                 f"a tree of leaves of {leaf} and nodes of {fan}; expected leaves of at least 2 rows and nodes of at "
@@ -58,7 +58,7 @@ class KeyTree:
         self.leaf, self.fan = leaf, fan
         state = np.zeros(7, dtype=np.uint64)
         state[LEAF], state[FAN], state[LEAVES] = leaf, fan, 1
-        self.arrays = self._sized(state, 1)
+        self.arrays = self._sized(state, self._most_leaves(expected))
         self.arrays.nexts[0] = NO_LEAF
         self.arrays.sizes[0] = 0
         self._path = np.empty(PATH, dtype=np.uint64)
@@ -73,8 +73,7 @@ class KeyTree:
 
     def insert(self, keys: Int64s, ids: Int32s) -> None:
         """Add an ascending batch."""
-        # Every leaf but the last is at least half full, which bounds how many there can be.
-        wanted = 2 * (self.rows + len(keys)) // self.leaf + 2
+        wanted = self._most_leaves(self.rows + len(keys))
         if wanted > len(self.arrays.sizes):
             before, self.arrays = self.arrays, self._sized(self.arrays.state, wanted * 3 // 2)
             grown: list[tuple[NDArray[Any], NDArray[Any]]] = list(
@@ -83,6 +82,10 @@ class KeyTree:
             for old, new in grown:
                 new[: len(old)] = old
         insert_batch(self.arrays, keys, ids, self._path)
+
+    def _most_leaves(self, rows: int) -> int:
+        """Every leaf but the last is at least half full, which bounds how many there can be."""
+        return 2 * rows // self.leaf + 2
 
     def _sized(self, state: NDArray[np.uint64], leaves: int) -> Tree:
         nodes = leaves // (self.fan // 2 - 1) + 16  # at least half full too, level upon level
@@ -165,10 +168,10 @@ class BPlusTree(ByKey, InTurn):
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
     widths: ClassVar[tuple[int, int]] = (LEAF_SLOTS, FAN_OUT)
 
-    def __init__(self) -> None:
+    def __init__(self, *, expected: int = 0) -> None:
         kernels.ready("bplus_tree")
         # Replaced whole: other threads may be probing.
-        self._held: KeyTree | Ordered = KeyTree(*self.widths)
+        self._held: KeyTree | Ordered = KeyTree(*self.widths, expected)
         self._read: Ordered | None = None  # the tree's rows in order, until it takes more
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
@@ -214,7 +217,7 @@ class BPlusTree(ByKey, InTurn):
         return held.in_order() if isinstance(held, KeyTree) else (held.keys, held.ids)
 
     def successor(self) -> BPlusTree:
-        return type(self)()
+        return type(self)(expected=self.entries)
 
     def check(self) -> None:
         if isinstance(self._held, KeyTree):

@@ -58,7 +58,12 @@ class WibTree(ByKey, InTurn):
     kinds: ClassVar[frozenset[str]] = frozenset({"equality", "band", "inequality", "unequal"})
 
     def __init__(
-        self, *, node_width: int = NODE_WIDTH, leaf_width: int = LEAF_WIDTH, patience: int = PATIENCE
+        self,
+        *,
+        node_width: int = NODE_WIDTH,
+        leaf_width: int = LEAF_WIDTH,
+        patience: int = PATIENCE,
+        expected: int = 0,
     ) -> None:
         if node_width < 4 or leaf_width < 2:
             raise ValueError(
@@ -67,7 +72,9 @@ class WibTree(ByKey, InTurn):
             )
         kernels.ready()
         self._shape = (node_width, leaf_width, patience)
-        self._held: Tree | Ordered = Tree(*self._shape)  # replaced whole: other threads may be probing
+        self._held: Tree | Ordered = Tree(
+            *self._shape, expected
+        )  # replaced whole: other threads may be probing
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # one thread fills it: rows of one target follow each other
@@ -75,7 +82,7 @@ class WibTree(ByKey, InTurn):
             return
         tree = self._held
         if isinstance(tree, Ordered):  # complete, but somebody has more rows
-            before, tree = tree.entries.widened(), Tree(*self._shape)
+            before, tree = tree.entries.widened(), Tree(*self._shape, 0)
             tree.insert(before)
         tree.insert(entries)
         self._held = tree
@@ -101,7 +108,7 @@ class WibTree(ByKey, InTurn):
 
     def successor(self) -> WibTree:
         node_width, leaf_width, patience = self._shape
-        return WibTree(node_width=node_width, leaf_width=leaf_width, patience=patience)
+        return WibTree(node_width=node_width, leaf_width=leaf_width, patience=patience, expected=self.entries)
 
     def _ordered(self) -> Ordered:
         held = self._held
@@ -151,8 +158,9 @@ class LeafTable(Llat):
     Answers never point into it, so a leaf that is split is written over.
     """
 
-    def __init__(self, width: int) -> None:
-        super().__init__(width=width, chains=0, reserved=ENTRIES_ROOM)
+    def __init__(self, width: int, expected: int) -> None:
+        # Leaves are between half full and full; room that stays unused is never touched.
+        super().__init__(width=width, chains=0, reserved=ENTRIES_ROOM + 3 * expected // (2 * width))
         self.tops: Int64s = np.empty(len(self.table), dtype=np.int64)
         self.after: Int32s = np.empty(len(self.table), dtype=np.int32)
         self.tops[0], self.after[0] = GREATEST, NONE
@@ -189,9 +197,9 @@ class LeafTable(Llat):
 class Tree:
     """The growing tree."""
 
-    def __init__(self, node_width: int, leaf_width: int, patience: int) -> None:
+    def __init__(self, node_width: int, leaf_width: int, patience: int, expected: int) -> None:
         self._patience = patience
-        self.leaves = LeafTable(leaf_width)
+        self.leaves = LeafTable(leaf_width, expected)
         self.nodes = Nodes(
             np.empty(NODES_ROOM * node_width, dtype=np.int64),
             np.empty(NODES_ROOM * node_width, dtype=np.int32),

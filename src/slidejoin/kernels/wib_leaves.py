@@ -8,6 +8,7 @@ rows are sorted now, merged with the run and cut into as many leaves as it takes
 more rows than a leaf has room for gets a leaf of its own: a chain of several entries holds one key alone, so it is never
 sorted and is set apart from other keys without being moved.
 
+What every split calls is inlined: to hand over so many arrays, and count who holds them, takes as long as the work.
 Indices are unsigned in the inner loops: see search.py.
 """
 
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, kernel, types
+from slidejoin.kernels import I32, I64, OUT_I32, OUT_I64, inlined, kernel, types
 from slidejoin.kernels.llat import END, LAST, NEXT, NONE, OUT_TABLE, START
 from slidejoin.kernels.order import unsigned
 from slidejoin.kernels.prefetch import prefetch
@@ -156,7 +157,7 @@ def cut(keys, start, total, width, how):  # type: ignore[no-untyped-def]
     return end
 
 
-@kernel(types.uint64(LEAVES))
+@inlined
 def take_entry(leaves):  # type: ignore[no-untyped-def]
     """The entry that the global pointer points at."""
     entry = U(leaves.spare[leaves.state[POINTER]])
@@ -192,7 +193,7 @@ def append(leaves, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
         entry = fresh
 
 
-@kernel(types.uint64(LEAVES, NODES, OUT_U64, types.uint64, types.int64))
+@inlined
 def add_leaf(leaves, nodes, path, leaf, separator):  # type: ignore[no-untyped-def]
     """A new empty leaf to the right of the path's leaf, for its keys above ``separator``."""
     fresh = take_entry(leaves)
@@ -204,7 +205,7 @@ def add_leaf(leaves, nodes, path, leaf, separator):  # type: ignore[no-untyped-d
     return fresh
 
 
-@kernel(types.boolean(LEAVES, NODES, OUT_U64, types.uint64, I64, I32, types.uint64, types.uint64))
+@inlined
 def halve(leaves, nodes, path, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
     """Cut the path's leaf in the middle of what its keys span, and take rows ``row`` to ``end`` into both.
 
@@ -302,7 +303,7 @@ def set_apart(leaves, nodes, path, leaf, key):  # type: ignore[no-untyped-def]
     empty_leaf(leaves, leaf)
 
 
-@kernel(types.boolean(LEAVES, NODES))
+@inlined
 def has_room(leaves, nodes):  # type: ignore[no-untyped-def]
     """Whether there is room for whatever one run may need."""
     entries = leaves.state[POINTER] + U(ENTRIES_ROOM) <= U(len(leaves.spare))

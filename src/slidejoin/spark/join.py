@@ -62,6 +62,7 @@ def join(
 
     Nothing runs and no setting is changed; what can be found wrong is raised here.
     """
+    _frames(left, right)
     session = left.sparkSession
     if left.isStreaming != right.isStreaming:
         kinds = ["a streaming" if frame.isStreaming else "a batch" for frame in (left, right)]
@@ -137,6 +138,7 @@ def explain(
     name: str | None = "slidejoin",
 ) -> str:
     """What ``join`` with the same arguments would do: the condition taken apart, routing and why, state."""
+    _frames(left, right)
     query = planned(
         left,
         right,
@@ -227,6 +229,15 @@ def planned(
     draft.check()
     name = resolve(routing, draft.bound, settings, schemas, workers, shared)
     return Query(settings, schemas, workers, name, draft.budget, shared)
+
+
+def _frames(*given: Any) -> None:
+    for side, frame in enumerate(given):
+        if not isinstance(frame, DataFrame):
+            raise SchemaError(
+                f"the {SIDES[side]} is of type {type(frame).__name__}; expected a Spark DataFrame; read it with "
+                "spark.readStream or spark.read, or make one with spark.createDataFrame"
+            )
 
 
 def _named(name: Any) -> None:

@@ -153,7 +153,7 @@ def window_pair(window: Any) -> tuple[Window, Window]:
         return left, right
     raise WindowError(
         f"window is {window!r}; expected sj.Rows(n), sj.Time(length, on=...) or a pair of them, so that state is "
-        "bounded; try window=sj.Rows(1_000_000)"
+        "bounded; try window=sj.Time('10 minutes', on='ts')"
     )
 
 
