@@ -72,9 +72,8 @@ class WibTree(ByKey, InTurn):
             )
         kernels.ready()
         self._shape = (node_width, leaf_width, patience)
-        self._held: Tree | Ordered = Tree(
-            *self._shape, expected
-        )  # replaced whole: other threads may be probing
+        # Replaced whole: other threads may be probing.
+        self._held: Tree | Ordered = Tree(*self._shape, expected)
 
     def insert(self, entries: Entries, crew: Crew = ALONE) -> None:
         del crew  # one thread fills it: rows of one target follow each other

@@ -8,7 +8,7 @@ rows are sorted now, merged with the run and cut into as many leaves as it takes
 more rows than a leaf has room for gets a leaf of its own: a chain of several entries holds one key alone, so it is never
 sorted and is set apart from other keys without being moved.
 
-What every split calls is inlined: to hand over so many arrays, and count who holds them, takes as long as the work.
+What every split calls is inlined: handing so many arrays from function to function, and counting who holds them, has a cost.
 Indices are unsigned in the inner loops: see search.py.
 """
 

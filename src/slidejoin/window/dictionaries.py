@@ -23,7 +23,7 @@ def wide(kind: pa.DataType) -> pa.DataType:
 
 def narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows in the types of the schema; in several batches if one has more values than an index can count."""
-    columns = [_of_type(column, kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
+    columns = [_counted_as(column, kind) for column, kind in zip(batch.columns, schema.types, strict=True)]
     if all(column is not None for column in columns):
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
         return
@@ -32,7 +32,7 @@ def narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatc
     yield from narrowed(batch.slice(half), schema)
 
 
-def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
+def _counted_as(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
     """The column in another type; None if it has too many values for that."""
     if column.type == kind:
         return column
