@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -292,3 +293,13 @@ def test_interpreted() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_what_kernels_borrow_is_given_back() -> None:
+    tree = Tree(4, 3, 16, 0)
+    keys = np.sort(np.random.default_rng(3).integers(0, 500, 3000))
+    tree.insert(wib_tree.Entries(keys, np.arange(3000, dtype=np.int32)))
+    tree.check()
+    held = [weakref.ref(array) for array in (keys, *tree.nodes, tree.leaves.keys, tree.leaves.table)]
+    del keys, tree
+    assert [array() for array in held] == [None] * len(held)

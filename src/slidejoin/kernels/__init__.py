@@ -28,6 +28,7 @@ import numba.types
 Kernel = Callable[..., Any]
 types: Any = numba.types  # neither is typed
 config: Any = numba.core.config
+njit: Any = numba.njit  # this is, but without the options it has
 
 # Inputs are declared read-only so that views of Arrow buffers (which are) and our own arrays both fit.
 I64 = types.Array(types.int64, 1, "C", readonly=True)
@@ -95,8 +96,13 @@ def _edition() -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
-def kernel(*signatures: Any) -> Callable[[Kernel], Kernel]:
-    """Declare a kernel with its signatures; it is compiled or loaded by ``ready()``."""
+def kernel(*signatures: Any, borrows: bool = False) -> Callable[[Kernel], Kernel]:
+    """Declare a kernel with its signatures; it is compiled or loaded by ``ready()``.
+
+    One that ``borrows`` its arrays from a caller that holds them all the while does not count who else does. Numba
+    would, with a locked instruction whenever an array is taken out of a tuple or handed on, and does not compile a
+    kernel that borrows and makes arrays of its own.
+    """
 
     def declare(function: Kernel) -> Kernel:
         # Numba reads the cache directory while decorating; it is put back so that kernels of the
@@ -104,7 +110,7 @@ def kernel(*signatures: Any) -> Callable[[Kernel], Kernel]:
         before = config.CACHE_DIR
         config.CACHE_DIR = str(cache_directory())
         try:
-            compiled: Kernel = numba.njit(nogil=True, cache=True)(function)
+            compiled: Kernel = njit(nogil=True, cache=True, _nrt=not borrows)(function)
         finally:
             config.CACHE_DIR = before
         _declared.setdefault(function.__module__, []).append((compiled, signatures))
@@ -115,13 +121,13 @@ def kernel(*signatures: Any) -> Callable[[Kernel], Kernel]:
 
 def inlined(function: Kernel) -> Kernel:
     """Declare a part of kernels: it is compiled with each that calls it."""
-    compiled: Kernel = numba.njit(inline="always")(function)
+    compiled: Kernel = njit(inline="always")(function)
     return compiled
 
 
 def part(function: Kernel) -> Kernel:
     """Declare a part of one kernel that is compiled with it, as a function of its own."""
-    compiled: Kernel = numba.njit(nogil=True)(function)
+    compiled: Kernel = njit(nogil=True)(function)
     return compiled
 
 

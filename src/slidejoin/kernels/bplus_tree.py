@@ -40,7 +40,7 @@ class Tree(NamedTuple):
 TREE = types.NamedTuple((OUT_I64, OUT_I32, OUT_I32, OUT_I32, OUT_I64, OUT_I32, OUT_I32, OUT_U64), Tree)
 
 
-@kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.int64))
+@kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.int64), borrows=True)
 def count_below(values, begin, size, key):  # type: ignore[no-untyped-def]
     """How many of ``size`` ascending values from ``begin`` on are below ``key``; no branch to mispredict."""
     at = ZERO
@@ -52,7 +52,7 @@ def count_below(values, begin, size, key):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.int64))
+@kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.int64), borrows=True)
 def count_up_to(values, begin, size, key):  # type: ignore[no-untyped-def]
     """How many of ``size`` ascending values from ``begin`` on are not above ``key``."""
     at = ZERO
@@ -64,7 +64,7 @@ def count_up_to(values, begin, size, key):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.uint64(TREE, types.int64))
+@kernel(types.uint64(TREE, types.int64), borrows=True)
 def find_first(tree, key):  # type: ignore[no-untyped-def]
     """The leftmost leaf that may hold a key that is not below ``key``."""
     child = tree.state[ROOT]
@@ -75,7 +75,7 @@ def find_first(tree, key):  # type: ignore[no-untyped-def]
     return child
 
 
-@kernel(types.float64(TREE, types.int64))
+@kernel(types.float64(TREE, types.int64), borrows=True)
 def share_below(tree, key):  # type: ignore[no-untyped-def]
     """About which share of the rows is below ``key``: as if all children of a node had as many."""
     child = tree.state[ROOT]
@@ -91,7 +91,7 @@ def share_below(tree, key):  # type: ignore[no-untyped-def]
     return below
 
 
-@kernel(types.void(TREE, OUT_U64, types.int64, types.int64))
+@kernel(types.void(TREE, OUT_U64, types.int64, types.int64), borrows=True)
 def add_child(tree, path, separator, child):  # type: ignore[no-untyped-def]
     """Hang a new child right of the path's lowest step, splitting nodes that are full on the way up."""
     fan = tree.state[FAN]
@@ -142,7 +142,7 @@ def add_child(tree, path, separator, child):  # type: ignore[no-untyped-def]
     tree.state[HEIGHT] += ONE
 
 
-@kernel(types.uint64(TREE, types.uint64, types.uint64))
+@kernel(types.uint64(TREE, types.uint64, types.uint64), borrows=True)
 def split_leaf(tree, leaf, at):  # type: ignore[no-untyped-def]
     """Give the upper half of a full leaf to a new one; where rows are added at the very end, keep it full."""
     width = tree.state[LEAF]
@@ -163,7 +163,7 @@ def split_leaf(tree, leaf, at):  # type: ignore[no-untyped-def]
     return keep
 
 
-@kernel(types.void(TREE, types.uint64, types.uint64, types.int64, types.int32))
+@kernel(types.void(TREE, types.uint64, types.uint64, types.int64, types.int32), borrows=True)
 def put_row(tree, leaf, at, key, entry):  # type: ignore[no-untyped-def]
     """Put a row at place ``at`` of a leaf that has room."""
     first = leaf * tree.state[LEAF]
@@ -177,7 +177,7 @@ def put_row(tree, leaf, at, key, entry):  # type: ignore[no-untyped-def]
     tree.sizes[leaf] += 1
 
 
-@kernel(types.void(TREE, I64, I32, OUT_U64))
+@kernel(types.void(TREE, I64, I32, OUT_U64), borrows=True)
 def insert_batch(tree, keys, ids, path):  # type: ignore[no-untyped-def]
     """Insert an ascending batch: rows of one leaf share the descent. There must be room for new leaves."""
     width = tree.state[LEAF]
@@ -220,7 +220,7 @@ def insert_batch(tree, keys, ids, path):  # type: ignore[no-untyped-def]
     tree.state[ROWS] += U(len(keys))
 
 
-@kernel(types.void(TREE, I64, I32))
+@kernel(types.void(TREE, I64, I32), borrows=True)
 def build_tree(tree, keys, ids):  # type: ignore[no-untyped-def]
     """Fill an empty tree from an ascending run: full leaves, then level upon level. O(n)."""
     width = tree.state[LEAF]
@@ -269,7 +269,10 @@ def build_tree(tree, keys, ids):  # type: ignore[no-untyped-def]
         count = parents
 
 
-@kernel(types.UniTuple(types.int64, 2)(TREE, types.int64, types.int64, types.int64, OUT_I64, OUT_I32))
+@kernel(
+    types.UniTuple(types.int64, 2)(TREE, types.int64, types.int64, types.int64, OUT_I64, OUT_I32),
+    borrows=True,
+)
 def read_leaves(tree, leaf, at, budget, out_keys, out_ids):  # type: ignore[no-untyped-def]
     """Copy rows in order from ``leaf`` on to position ``at`` of the output, about ``budget`` of them.
 
@@ -288,7 +291,7 @@ def read_leaves(tree, leaf, at, budget, out_keys, out_ids):  # type: ignore[no-u
     return leaf, at
 
 
-@kernel(types.UniTuple(types.int64, 2)(TREE, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32))
+@kernel(types.UniTuple(types.int64, 2)(TREE, I64, I64, I32, OUT_I32, OUT_I32, OUT_I32, OUT_I32), borrows=True)
 def copy_ranges(tree, lows, highs, rows, out_rows, out_starts, out_ends, out_ids):  # type: ignore[no-untyped-def]
     """Copy the ids of keys within ``[lows[i], highs[i]]``; returns (ranges, pairs), pairs < 0 if out of room."""
     width = tree.state[LEAF]

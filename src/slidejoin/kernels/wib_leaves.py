@@ -8,7 +8,8 @@ rows are sorted now, merged with the run and cut into as many leaves as it takes
 more rows than a leaf has room for gets a leaf of its own: a chain of several entries holds one key alone, so it is never
 sorted and is set apart from other keys without being moved.
 
-What every split calls is inlined: handing so many arrays from function to function, and counting who holds them, has a cost.
+The kernels borrow their arrays, and what every split calls is inlined: there are so many that handing them from function to
+function has a cost, and counting who holds them took half of a split.
 Indices are unsigned in the inner loops: see search.py.
 """
 
@@ -91,7 +92,8 @@ def sort_rows(keys, ids, start, end, out_keys, out_ids):  # type: ignore[no-unty
     types.void(
         I64, I32, types.uint64, types.uint64, I64, I32, types.uint64, types.uint64,
         OUT_I64, OUT_I32, types.uint64,
-    )
+    ),
+    borrows=True,
 )  # fmt: skip
 def merge_rows(keys_a, ids_a, a, end_a, keys_b, ids_b, b, end_b, out_keys, out_ids, at):  # type: ignore[no-untyped-def]
     """Merge two sorted stretches of rows into the output from ``at`` on; equal keys of the first come first."""
@@ -117,7 +119,10 @@ def merge_rows(keys_a, ids_a, a, end_a, keys_b, ids_b, b, end_b, out_keys, out_i
 
 
 @kernel(
-    types.void(OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32, OUT_I64, OUT_I32, types.uint64)
+    types.void(
+        OUT_I64, OUT_I32, types.uint64, types.uint64, OUT_I64, OUT_I32, OUT_I64, OUT_I32, types.uint64
+    ),
+    borrows=True,
 )
 def sort_leaf(keys, ids, start, end, tail_keys, tail_ids, out_keys, out_ids, at):  # type: ignore[no-untyped-def]
     """Rows ``start`` to ``end``, sorted into the output from ``at`` on.
@@ -132,7 +137,7 @@ def sort_leaf(keys, ids, start, end, tail_keys, tail_ids, out_keys, out_ids, at)
     merge_rows(keys, ids, start, middle, tail_keys, tail_ids, ZERO, end - middle, out_keys, out_ids, at)
 
 
-@kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.uint64, types.uint64))
+@kernel(types.uint64(OUT_I64, types.uint64, types.uint64, types.uint64, types.uint64), borrows=True)
 def cut(keys, start, total, width, how):  # type: ignore[no-untyped-def]
     """Where the leaf that begins at ``start`` ends: between distinct keys, at most a width away if it can.
 
@@ -165,14 +170,14 @@ def take_entry(leaves):  # type: ignore[no-untyped-def]
     return entry
 
 
-@kernel(types.void(LEAVES, types.uint64))
+@kernel(types.void(LEAVES, types.uint64), borrows=True)
 def empty_leaf(leaves, leaf):  # type: ignore[no-untyped-def]
     leaves.table[leaf, END] = leaves.table[leaf, START]
     leaves.table[leaf, NEXT] = NONE
     leaves.table[leaf, LAST] = leaf
 
 
-@kernel(types.void(LEAVES, types.uint64, I64, I32, types.uint64, types.uint64))
+@kernel(types.void(LEAVES, types.uint64, I64, I32, types.uint64, types.uint64), borrows=True)
 def append(leaves, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
     """Append rows ``row`` to ``end`` to a leaf; where its last entry is full, another is linked to it."""
     table = leaves.table
@@ -250,7 +255,7 @@ def halve(leaves, nodes, path, leaf, keys, ids, row, end):  # type: ignore[no-un
     return True
 
 
-@kernel(types.void(LEAVES, NODES, SCRATCH, types.uint64, I64, I32, types.uint64, types.uint64))
+@kernel(types.void(LEAVES, NODES, SCRATCH, types.uint64, I64, I32, types.uint64, types.uint64), borrows=True)
 def split(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
     """Take rows ``row`` to ``end`` into the path's leaf, which they overfill, and leaves to its right."""
     held = U(leaves.table[leaf, END]) - U(leaves.table[leaf, START])
@@ -282,7 +287,7 @@ def split(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore[no
         start = stop
 
 
-@kernel(types.void(LEAVES, NODES, OUT_U64, types.uint64, types.int64))
+@kernel(types.void(LEAVES, NODES, OUT_U64, types.uint64, types.int64), borrows=True)
 def set_apart(leaves, nodes, path, leaf, key):  # type: ignore[no-untyped-def]
     """Give ``key`` a leaf beside the path's, which is a chain of one other key and stays where it is."""
     table = leaves.table
@@ -311,7 +316,9 @@ def has_room(leaves, nodes):  # type: ignore[no-untyped-def]
     return entries and nodes.state[USED] + needed <= U(len(nodes.sizes))
 
 
-@kernel(types.uint64(LEAVES, NODES, SCRATCH, types.uint64, I64, I32, types.uint64, types.uint64))
+@kernel(
+    types.uint64(LEAVES, NODES, SCRATCH, types.uint64, I64, I32, types.uint64, types.uint64), borrows=True
+)
 def overfill(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore[no-untyped-def]
     """Take in rows for which the leaf has no room, or which it cannot share; returns where they end.
 
@@ -341,7 +348,7 @@ def overfill(leaves, nodes, scratch, leaf, keys, ids, row, end):  # type: ignore
     return stop
 
 
-@kernel(types.int64(LEAVES, NODES, SCRATCH, I32, I64, I32, types.int64))
+@kernel(types.int64(LEAVES, NODES, SCRATCH, I32, I64, I32, types.int64), borrows=True)
 def insert_batch(leaves, nodes, scratch, found, keys, ids, begin):  # type: ignore[no-untyped-def]
     """Insert the rows from ``begin`` on; keys ascend. Returns the row it got to, short of the end for room.
 
@@ -387,7 +394,7 @@ def insert_batch(leaves, nodes, scratch, found, keys, ids, begin):  # type: igno
     return np.int64(row)
 
 
-@kernel(types.void(LEAVES, SCRATCH, OUT_I64, OUT_I32))
+@kernel(types.void(LEAVES, SCRATCH, OUT_I64, OUT_I32), borrows=True)
 def sort_all(leaves, scratch, out_keys, out_ids):  # type: ignore[no-untyped-def]
     """Every row, in the order of its key. Leaf 0 is the leftmost."""
     table, keys, ids, after = leaves.table, leaves.keys, leaves.ids, leaves.after
@@ -412,7 +419,8 @@ def sort_all(leaves, scratch, out_keys, out_ids):  # type: ignore[no-untyped-def
 @kernel(
     types.uint64(
         OUT_I64, OUT_I32, types.uint64, types.uint64, types.int64, types.int64, OUT_I32, types.uint64
-    )
+    ),
+    borrows=True,
 )
 def copy_within(keys, ids, at, end, low, high, out, to):  # type: ignore[no-untyped-def]
     """Copy the ids of the rows ``at`` to ``end`` whose keys are within the bounds; returns where they end.
@@ -435,7 +443,8 @@ def copy_within(keys, ids, at, end, low, high, out, to):  # type: ignore[no-unty
     types.UniTuple(types.int64, 4)(
         LEAVES, I32, I64, I64, I32, types.int64, types.int64, types.int64, types.int64,
         OUT_I32, OUT_I32, OUT_I32, OUT_I32,
-    )
+    ),
+    borrows=True,
 )  # fmt: skip
 def scan_leaves(  # type: ignore[no-untyped-def]
     leaves, firsts, lows, highs, rows, probe, kept, pairs, patience, out_rows, out_starts, out_ends, out_ids

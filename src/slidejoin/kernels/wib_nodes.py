@@ -36,7 +36,7 @@ OUT_U64 = types.Array(types.uint64, 1, "C")
 NODES = types.NamedTuple((OUT_I64, OUT_I32, OUT_I32, OUT_U64), Nodes)
 
 
-@kernel(types.uint64(NODES, types.uint64, types.uint64, types.int64))
+@kernel(types.uint64(NODES, types.uint64, types.uint64, types.int64), borrows=True)
 def choose_child(nodes, node, at, key):  # type: ignore[no-untyped-def]
     """The first child from ``at`` on that reaches ``key``; the last one does. Without mispredicted branches."""
     place = node * nodes.state[FAN] + at
@@ -50,7 +50,7 @@ def choose_child(nodes, node, at, key):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel(types.uint64(NODES, OUT_U64, types.uint64, types.uint64, types.int64))
+@kernel(types.uint64(NODES, OUT_U64, types.uint64, types.uint64, types.int64), borrows=True)
 def descend(nodes, path, level, child, key):  # type: ignore[no-untyped-def]
     """The leaf of ``key`` under ``child``, which is above ``level`` levels of nodes; the path is noted."""
     while level > ZERO:
@@ -62,13 +62,13 @@ def descend(nodes, path, level, child, key):  # type: ignore[no-untyped-def]
     return child
 
 
-@kernel(types.uint64(NODES, OUT_U64, types.int64))
+@kernel(types.uint64(NODES, OUT_U64, types.int64), borrows=True)
 def seek_first(nodes, path, key):  # type: ignore[no-untyped-def]
     """The leaf of ``key``, from the root."""
     return descend(nodes, path, nodes.state[HEIGHT], nodes.state[ROOT], key)
 
 
-@kernel(types.uint64(NODES, OUT_U64, types.int64))
+@kernel(types.uint64(NODES, OUT_U64, types.int64), borrows=True)
 def seek(nodes, path, key):  # type: ignore[no-untyped-def]
     """The leaf of ``key``, from the path of a key that was not greater."""
     height = nodes.state[HEIGHT]
@@ -90,7 +90,7 @@ def seek(nodes, path, key):  # type: ignore[no-untyped-def]
     return descend(nodes, path, level, U(nodes.children[node * fan + at]), key)
 
 
-@kernel(types.void(NODES, types.uint64, types.uint64, I64, types.uint64, types.uint64, OUT_I32))
+@kernel(types.void(NODES, types.uint64, types.uint64, I64, types.uint64, types.uint64, OUT_I32), borrows=True)
 def find_children(nodes, node, at, keys, i, end, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = the child of ``keys[i]``, for keys that all lie under the node, from child ``at`` on."""
     place = node * nodes.state[FAN]
@@ -107,7 +107,7 @@ def find_children(nodes, node, at, keys, i, end, out):  # type: ignore[no-untype
         i += ONE
 
 
-@kernel(types.void(NODES, OUT_U64, I64, OUT_I32))
+@kernel(types.void(NODES, OUT_U64, I64, OUT_I32), borrows=True)
 def find_leaves(nodes, path, keys, out):  # type: ignore[no-untyped-def]
     """``out[i]`` = the leaf of ``keys[i]``; keys ascend. The keys of one node share the way to it."""
     rows = U(len(keys))
@@ -129,7 +129,7 @@ def find_leaves(nodes, path, keys, out):  # type: ignore[no-untyped-def]
         seek(nodes, path, keys[i])
 
 
-@kernel(types.void(NODES, types.uint64, types.uint64, types.uint64))
+@kernel(types.void(NODES, types.uint64, types.uint64, types.uint64), borrows=True)
 def move_children(nodes, source, first, target):  # type: ignore[no-untyped-def]
     """The children of ``source`` from ``first`` on become those of ``target``, which has none."""
     fan = nodes.state[FAN]
@@ -141,7 +141,7 @@ def move_children(nodes, source, first, target):  # type: ignore[no-untyped-def]
     nodes.sizes[target] = moved
 
 
-@kernel(types.void(NODES, types.uint64, types.uint64, types.int64, types.uint64))
+@kernel(types.void(NODES, types.uint64, types.uint64, types.int64, types.uint64), borrows=True)
 def put_child(nodes, node, at, separator, child):  # type: ignore[no-untyped-def]
     """Make room at ``at`` in a node that is not full, and put a child there."""
     fan = nodes.state[FAN]
@@ -156,7 +156,7 @@ def put_child(nodes, node, at, separator, child):  # type: ignore[no-untyped-def
     nodes.sizes[node] += 1
 
 
-@kernel(types.void(NODES, OUT_U64, types.int64, types.uint64))
+@kernel(types.void(NODES, OUT_U64, types.int64, types.uint64), borrows=True)
 def add_child(nodes, path, separator, child):  # type: ignore[no-untyped-def]
     """Put a new leaf to the right of the path's leaf, which keeps the keys up to ``separator``.
 
