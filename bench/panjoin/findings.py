@@ -178,7 +178,7 @@ TEXTS: dict[str, tuple[str, str, Callable[[Lines], Verdict], str]] = {
     "10f": ("RaP-Table: error per adjustment", "converges in 3 adjustments", converges,
             "an adjustment narrows a partition P times at most, and rank-size keys lie in a sliver of the range"),
     "11a": ("WiB+-Tree: insertion by N_bat and P", "not sensitive to P", insensitive("P", 2.0),
-            "a leaf that is cut is sorted whole, which costs more the wider it is, and narrow leaves are cut more often"),
+            "narrow leaves are cut more often, and a batch has fewer rows for each"),
     "11b": ("WiB+-Tree: insertion by N_bat and N_sub", "larger subwindows are slower", first_is_faster("rows of a subwindow"),
             "with P fixed, a larger subwindow has wider leaves, which are cut less often"),
     "11c": ("WiB+-Tree: equality by N_bat and N_P", "smaller leaves probe faster", last_is_faster("from wide leaves to narrow"), ONE_THREAD),

@@ -98,7 +98,7 @@ def by_selectivity(
     rounds: int,
     say: Callable[[str], None],
     kinds: tuple[str, ...] = STRUCTURES,
-    batches: int = 2,
+    batches: int = 16,  # so many that every turn has pushes that complete a subwindow
 ) -> Lines:
     """15b: a band, batches of 32 K, more and more matches; only counts are asked for."""
     running: dict[tuple[str, int], Running] = {}
