@@ -85,6 +85,14 @@ def pace(batches: Sequence[Run]) -> float:
     return sum(batch["rows"] for batch in half) / sum(batch["ms"] for batch in half) * 1000
 
 
+def warming(sizes: Sizes) -> dict[str, Any]:
+    """What to run before what counts.
+
+    What the JVM is slow to compile runs once in a micro-batch, whatever its size: planning, scheduling, checkpoints.
+    """
+    return {"window": 20_000, "sizes": [10_000] * 1_000, "limit": sizes.warm}
+
+
 def of_size(run: Run, size: int, filled: int) -> list[Run]:
     """The micro-batches of a size that came when the window was full."""
     done = list(zip(run["sizes"], run["batches"], strict=False))
@@ -122,8 +130,6 @@ def rocksdb(say: Say, sizes: Sizes) -> Section:
 def against(store: str, say: Say, sizes: Sizes) -> Section:
     """The band join beside Spark's own on one of its stores, on large and small micro-batches."""
     check = {"kind": "band", "window": 5_000, "sizes": [4_000] * 4, "check": True}
-    # What the JVM is slow to compile runs once in a micro-batch, whatever its size: planning, scheduling, checkpoints.
-    warming = {"kind": "band", "window": 20_000, "sizes": [10_000] * 1_000, "limit": sizes.warm}
     match = MATCHES[store]
     prints, warmed = {}, {}
     turns: dict[str, list[Turn]] = {name: [] for name in (*MINE, store)}
@@ -137,7 +143,7 @@ def against(store: str, say: Say, sizes: Sizes) -> Section:
             prints[name] = [
                 sum(batch[part] or 0 for batch in checked["batches"]) for part in ("pairs", "print")
             ]
-            warmed[name] = len(stage.call("run", join=name, **warming)["batches"])
+            warmed[name] = len(stage.call("run", join=name, kind="band", **warming(sizes))["batches"])
             plan = sizes.filling + [sizes.small] * SMALL[name] + [sizes.large] * LARGE[name]
             stage.call("begin", kind="band", window=sizes.window, sizes=plan, join=name)
             wait_for(stage, len(plan) - LARGE[name] + 1, name)
@@ -331,6 +337,8 @@ def model(say: Say, sizes: Sizes) -> Section:
     runs = []
     for cores in (1, 2):
         with Stage(TARGET, cores=cores) as stage:
+            say(f"{cores} workers: warming up")
+            stage.call("run", kind="band", **warming(sizes))
             for routing, kind in (("split", "band"), ("grid", "band"), ("hash", "equality")):
                 say(f"{routing} on {cores} workers")
                 run = stage.call(

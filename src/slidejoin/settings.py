@@ -97,13 +97,13 @@ class Settings:
 
     @staticmethod
     def from_json(stored: dict[str, Any]) -> Settings:
-        left, right = (_window_from_json(window) for window in stored["windows"])
+        left, right = (window_from_json(window) for window in stored["windows"])
         lateness = stored["lateness"]
         return Settings.checked(
             stored["condition"],
             (left, right),
             stored["how"],
-            None if lateness is None else _length_from_json(lateness),
+            None if lateness is None else length_from_json(lateness),
             stored["late"],
             stored["order"],
             stored["index"],
@@ -182,19 +182,19 @@ def _window_to_json(window: Window) -> dict[str, Any]:
     }
 
 
-def _window_from_json(stored: dict[str, Any]) -> Window:
+def window_from_json(stored: dict[str, Any]) -> Window:
     if stored["kind"] == "rows":
         return Rows(stored["n"], by=stored["by"], slide=stored["slide"])
     slide = stored["slide"]
-    length = _length_from_json(stored["length"])
-    return Time(length, on=stored["on"], slide=None if slide is None else _length_from_json(slide))
+    length = length_from_json(stored["length"])
+    return Time(length, on=stored["on"], slide=None if slide is None else length_from_json(slide))
 
 
 def _length_to_json(length: Duration) -> dict[str, Any]:
     return {"nanoseconds" if length.physical else "ticks": length.ticks}
 
 
-def _length_from_json(stored: dict[str, Any]) -> str | int:
+def length_from_json(stored: dict[str, Any]) -> str | int:
     if "ticks" in stored:
         return int(stored["ticks"])
     return f"{stored['nanoseconds']} nanoseconds"

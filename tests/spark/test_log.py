@@ -14,7 +14,7 @@ import slidejoin as sj
 from slidejoin.settings import Settings
 from slidejoin.spark import cache
 from slidejoin.spark.folder import Folder
-from slidejoin.spark.log import Log, Manifest
+from slidejoin.spark.log import Log, Manifest, told
 from slidejoin.spark.message import decode
 from slidejoin.spark.pack import Packing
 from slidejoin.spark.query import Query
@@ -165,6 +165,32 @@ def test_another_format_is_refused() -> None:
     changed = dict(manifest.fingerprint, condition="l.x < r.x", routing="grid")
     with pytest.raises(sj.StateError, match=r"condition was 'l.x < r.x'.*; routing was 'grid', is 'split'"):
         Manifest(1, changed, 1, (None, None), (0, 0), ()).matches(running.query)
+
+
+@pytest.mark.parametrize(
+    ("window", "text"),
+    [
+        (sj.Time("20 minutes", on="t"), "20 minutes on 't'"),
+        (sj.Time(7, on=("t", "u")), "7 on ('t', 'u')"),
+        (
+            (sj.Time("10 minutes", on="t"), sj.Time("1 hour", on="t", slide="1 minute")),
+            "10 minutes on 't' of the left, 1 hour, sliding by 1 minute on 't' of the right",
+        ),
+        (sj.Rows(5), "the last 5 rows"),
+        (sj.Rows(5, by="t"), "the last 5 rows by 't'"),
+    ],
+)
+def test_a_refusal_tells_windows_in_words(window: Any, text: str) -> None:
+    settings = Settings.checked(
+        "l.x < r.x", window, "inner", None, "count", "none", "auto", "auto", 1, ("l", "r"), ("_l", "_r"), None
+    )
+    assert told("windows", settings.to_json()["windows"]) == text
+
+
+def test_a_refusal_tells_the_lateness_in_words() -> None:
+    was, now = query_of().fingerprint | {"lateness": {"nanoseconds": 5 * 10**9}}, query_of()
+    with pytest.raises(sj.StateError, match=r"another join \(lateness was 5 seconds, is None\)"):
+        Manifest(1, was, 1, (None, None), (0, 0), ()).matches(now)
 
 
 def test_the_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

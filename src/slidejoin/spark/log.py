@@ -23,9 +23,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from slidejoin.errors import StateError
+from slidejoin.settings import length_from_json, window_from_json
 from slidejoin.spark.folder import Folder
 from slidejoin.spark.message import ipc_bytes, rows_in
 from slidejoin.spark.query import UNSTATED, Query
+from slidejoin.window.duration import duration
+from slidejoin.window.spec import Time, Window
 
 FORMAT = 1
 MANIFEST = 0  # its key; entries count up from 1
@@ -114,7 +117,7 @@ class Manifest:
             UNSTATED | json.loads(json.dumps(one)) for one in (self.fingerprint, query.fingerprint)
         )
         differences = [
-            f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
+            f"{name} was {told(name, before.get(name))}, is {told(name, now.get(name))}"
             for name in dict.fromkeys([*before, *now])
             if before.get(name) != now.get(name)
         ]
@@ -123,6 +126,23 @@ class Manifest:
                 f"the checkpoint was written by another join ({'; '.join(differences)}); expected the join that the "
                 "checkpoint began with; put it back, or start this one with a new checkpointLocation"
             )
+
+
+def told(name: str, stated: Any) -> str:
+    """Part of a fingerprint as a person would say it."""
+    if name == "windows":
+        left, right = (of_column(window_from_json(window)) for window in stated)
+        return left if left == right else f"{left} of the left, {right} of the right"
+    if name == "lateness" and stated is not None:
+        return str(duration(length_from_json(stated), name))
+    return repr(stated)
+
+
+def of_column(window: Window) -> str:
+    """A window, and the column that it goes by."""
+    if isinstance(window, Time):
+        return f"{window} on {window.on!r}"
+    return str(window) if window.by is None else f"{window} by {window.by!r}"
 
 
 class Log:
