@@ -6,7 +6,7 @@ contender       what each of them does, timed batch by batch; agreement: that th
 stage           each contender in a process of its own, taking turns
 report          figures, goals, the table on the screen, the JSON in results/
 foundation      the program: every figure of the embedded engine, from the sections
-                throughput, small_batches, memory, startup and many_pairs
+                throughput, small_batches, memory, startup, many_pairs and backlog
 several         the program for several keys at once, with queries, several_contenders and several_parts
 draw            the other programs: charts and tables for docs/ from the JSON; draw_several for that of several
 spark           another program: joins on Spark, against Spark's own

@@ -1,4 +1,4 @@
-"""The embedded engine's figures: throughput against peers, small batches, memory, startup, many pairs.
+"""The embedded engine's figures: throughput against peers, small batches, memory, startup, many pairs, a backlog.
 
 ``python -m bench.foundation`` takes about five minutes and writes results/foundation.json. ``--quick`` takes about
 twenty seconds, on smaller sizes; ``--only throughput`` measures one section. Both write files of other names, so that
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench import many_pairs, memory, program, small_batches, startup, throughput
+from bench import backlog, many_pairs, memory, program, small_batches, startup, throughput
 
 SECTIONS = {
     "throughput": throughput.measure,
@@ -17,6 +17,7 @@ SECTIONS = {
     "memory": memory.measure,
     "startup": startup.measure,
     "many_pairs": many_pairs.measure,
+    "backlog": backlog.measure,
 }
 
 

@@ -192,9 +192,17 @@ def cuts(ranges: Ranges, limit: int) -> Iterator[tuple[int, int, int]]:
 
 
 def candidates(
-    ranges: Ranges, probing: Arrivals, stored: Subwindow, check: Check, limit: int = CANDIDATES
+    ranges: Ranges,
+    probing: Arrivals,
+    stored: Subwindow,
+    check: Check,
+    limit: int = CANDIDATES,
+    outside: list[int] | None = None,
 ) -> Iterator[tuple[Int32s, Int32s]]:
-    """The candidate pairs that pass, from at most ``limit`` candidates at a time."""
+    """The candidate pairs that pass, from at most ``limit`` candidates at a time.
+
+    Where a list for it is given, how many were ``outside`` of the window is appended to that.
+    """
     for at, offset, count in cuts(ranges, limit):
         rows, ids = np.empty(count, dtype=np.int32), np.empty(count, dtype=np.int32)
         if check.window:
@@ -204,6 +212,8 @@ def candidates(
                 *probing.reach.bounds, at, offset, count, rows, ids,
             )  # fmt: skip
             rows, ids = rows[:kept], ids[:kept]
+            if outside is not None:
+                outside.append(count - int(kept))
         else:
             expand(ranges.rows, ranges.starts, ranges.ends, ranges.ids, at, offset, rows, ids)
         if check.predicate is not None and len(rows):
@@ -249,16 +259,24 @@ def visible(ranges: Ranges, probing: Arrivals, stored: Subwindow, crew: Crew) ->
 
 
 def survivors(
-    ranges: Ranges, probing: Arrivals, stored: Subwindow, check: Check, crew: Crew, *, keep_all: bool
+    ranges: Ranges,
+    probing: Arrivals,
+    stored: Subwindow,
+    check: Check,
+    crew: Crew,
+    outside: list[int],
+    *,
+    keep_all: bool,
 ) -> Segment | None:
-    """The segment of the candidates that pass; None if none does."""
+    """The segment of the candidates that pass; None if none does. To ``outside`` go those out of the window."""
     if check.predicate is None and ranges.pairs <= CANDIDATES:
         row, one = visible(ranges, probing, stored, crew)
+        outside.append(ranges.pairs - len(row))
         return Segment(probing, stored, listed(row, one), len(row)) if len(row) else None
     rows: list[Int32s] = []
     ids: list[Int32s] = []
     total = 0
-    for some_rows, some_ids in candidates(ranges, probing, stored, check):
+    for some_rows, some_ids in candidates(ranges, probing, stored, check, outside=outside):
         total += len(some_rows)
         if total <= SURVIVORS or keep_all:
             rows.append(some_rows)

@@ -8,6 +8,7 @@ after a restart.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,6 +35,7 @@ Task = Callable[[], list[Segment]]
 PADDED = {"inner": (), "left": (0,), "right": (1,), "full": (0, 1), "semi": (0,), "anti": (0,)}
 PAIRED = ("inner", "left", "right", "full")  # kinds of join whose results are pairs
 NO_ROW = -1  # in a journal: nothing is written here
+EDGE = 4  # one row in so many, or less, that reach a subwindow: then it is worth picking them
 BUSY = 0.25  # candidates per row from which compacting pays: it costs as much as checking so many
 
 
@@ -94,6 +96,13 @@ class Foreseen(NamedTuple):
     sorted: SortedAhead
 
 
+class Vain(NamedTuple):
+    """How many candidates were out of the window, and whether more than the edge of a piece has probed."""
+
+    candidates: int
+    probed: bool
+
+
 class Placed(NamedTuple):
     """Rows whose turn has come: they are stored, but not yet in the indexes."""
 
@@ -117,6 +126,8 @@ class Worker:
         self.access: list[tuple[Access, ...] | None] = [None, None]
         self.seen = (Seen(), Seen())
         self._foreseen: Foreseen | None = None
+        self._outside: list[int] = []  # candidates out of the window, as threads have found them
+        self._probed = False  # with all rows of a piece
 
     # -- rows in ---------------------------------------------------------------------------------------
 
@@ -357,6 +368,7 @@ class Worker:
                     for piece in pieces
                     if piece
                 ]
+        self._probed = self._probed or any(group.near and group.rows is None for group in groups)
         return tasks
 
     @staticmethod
@@ -436,11 +448,17 @@ class Worker:
             return [Segment(arrivals, subwindow, ranges, ranges.pairs) for ranges in answers if ranges.pairs]
         keep_all = self.order != "none"
         kept = [
-            survivors(ranges.settled(), arrivals, subwindow, check, crew, keep_all=keep_all)
+            survivors(ranges.settled(), arrivals, subwindow, check, crew, self._outside, keep_all=keep_all)
             for ranges in answers
             if ranges.pairs
         ]
         return [segment for segment in kept if segment is not None]
+
+    def in_vain(self) -> Vain:
+        """What has been looked at in vain since this was last asked."""
+        vain = Vain(sum(self._outside), self._probed)
+        self._outside, self._probed = [], False
+        return vain
 
     def _choose(self, stored: int, probing: pa.RecordBatch) -> None:
         """Decide how the stored side is found, and build the indexes, when it is first probed."""
@@ -596,9 +614,14 @@ class Asking(NamedTuple):
 
 
 def within_reach(reach: Reach, subwindows: Sequence[Subwindow]) -> list[Near]:
+    """Shelves that have rows within it. Those of a long backlog are passed over unseen.
+
+    No subwindow before another has rows later than the stream was when the other was begun.
+    """
+    first = bisect_left(subwindows, reach.low, key=lambda subwindow: subwindow.start)
     return [
         Near(subwindow, shelf)
-        for subwindow in subwindows
+        for subwindow in subwindows[max(0, first - 1) :]
         for shelf in subwindow.shelves
         if shelf.high >= reach.low and shelf.lowest <= reach.high
     ]
@@ -611,12 +634,13 @@ def by_reach(arrivals: Arrivals, subwindows: Sequence[Subwindow]) -> list[Group]
     """
     whole, positions = arrivals.reach, arrivals.positions.values
     near = within_reach(whole, subwindows)
-    together = [Group(whole, near, None)]
-    if positions is None or sum(not covers(whole, shelf) for _, shelf in near) < 2:
-        return together  # one lies across the edge of a window anyway
+    if positions is None:
+        return [Group(whole, near, None)]
+    if sum(not covers(whole, shelf) for _, shelf in near) < 2:
+        return by_edge(whole, near)  # one lies across the edge of a window anyway
     astray, count = out_of_order(positions, int(positions[0]))
     if not 0 < FEW * count <= len(positions):
-        return together
+        return by_edge(whole, near)
     others, their = ~astray, whole.select(astray)
     reach = whole.select(others)
     theirs = within_reach(their, subwindows)
@@ -625,6 +649,20 @@ def by_reach(arrivals: Arrivals, subwindows: Sequence[Subwindow]) -> list[Group]
         return [Group(reach, ours, others), Group(their, theirs, astray)]
     further = [one for one in theirs if one not in ours]
     return [Group(whole, ours, None), Group(their, further, astray)]
+
+
+def by_edge(whole: Reach, near: Sequence[Near]) -> list[Group]:
+    """All rows for what most of them reach; what only the first or the last of them reach is asked by these alone."""
+    groups, rest = [], []
+    for one in near:
+        shelf, some = one.shelf, None
+        if whole.low_most > shelf.high or whole.high_least < shelf.lowest:
+            some = (whole.lows <= shelf.high) & (whole.highs >= shelf.lowest)
+        if some is None or EDGE * np.count_nonzero(some) > whole.rows:
+            rest.append(one)
+        elif some.any():
+            groups.append(Group(whole.select(some), [one], some))
+    return [Group(whole, rest, None), *groups]
 
 
 def by_kind(groups: Sequence[Group], number: int) -> dict[type[Index], list[Group]]:

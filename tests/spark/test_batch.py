@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import slidejoin as sj
@@ -49,6 +50,31 @@ def test_as_one_push_and_the_end(spark: SparkSession, tmp_path: Path, how: str) 
         )  # fmt: skip
         wanted = oracle(feed, condition, theirs, how, finish=True, together=True)
         assert Counter(map(as_oracle, frame.collect())) == Counter(wanted), (routing, condition)
+
+
+@pytest.mark.parametrize("routing", ["split", "grid"])
+def test_a_span_of_many_windows(spark: SparkSession, routing: str) -> None:
+    """All of it is one push to each worker, which is cut by time."""
+    rows, length = 6000, 12
+    frames = [
+        spark.range(0, rows, 1, 3).selectExpr("id", f"id * {step} % {rows} AS t", f"id * {step} % 97 AS x")
+        for step in (1009, 2003)
+    ]
+    joined = join(
+        *frames, on="abs(l.x - r.x) <= 20 AND l.id <> r.id", window=sj.Time(length, on="t"), routing=routing,
+        how="full", partitions=2,
+    )  # fmt: skip
+    found = joined.select("id_l", "id_r").toPandas()
+    (t, x), (u, y) = (
+        (ids * step % rows, ids * step % 97) for ids in [np.arange(rows)] for step in (1009, 2003)
+    )
+    near = (abs(t[:, None] - u) <= length) & (abs(x[:, None] - y) <= 20)
+    np.fill_diagonal(near, False)
+    wanted = Counter(zip(*(numbers.tolist() for numbers in np.nonzero(near)), strict=True))
+    wanted.update((number, -1) for number in np.flatnonzero(~near.any(axis=1)).tolist())
+    wanted.update((-1, number) for number in np.flatnonzero(~near.any(axis=0)).tolist())
+    numbers = found.fillna(-1).astype("int64").to_numpy().tolist()
+    assert Counter(map(tuple, numbers)) == wanted
 
 
 def test_equal_times_in_many_tasks(spark: SparkSession) -> None:

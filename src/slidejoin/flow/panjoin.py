@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
+from slidejoin.flow.slices import Pace
 from slidejoin.pairs import Segment
 from slidejoin.pools import SHARE
 from slidejoin.window.arrivals import Arrivals
@@ -60,6 +61,7 @@ class PanJoin:
     def __init__(self, worker: Worker, piece_rows: int) -> None:
         self.worker = worker
         self.piece_rows = piece_rows
+        self.pace = Pace(ordered=worker.order != "none")
 
     @property
     def workers(self) -> int:
@@ -74,10 +76,12 @@ class PanJoin:
         size = self.piece_rows if self.worker.crew.threads == 1 else min(self.piece_rows, PIECE_ROWS)
         if sum(one.rows for one in arrivals) >= 2 * SHARE:
             self.worker.crew.wake()
-        groups = pieces(arrivals, size, together=together)
+        pace = self.pace if leave is None else None
+        groups = pieces(arrivals, size, together=together, pace=pace)
         piece = self._collect(next(groups, None))
         while piece is not None:
             piece = self._process(piece, next(groups, None), leave, step)
+            self.pace.learn(self.worker.in_vain(), size)
 
     def describe(self) -> str:
         threads = self.worker.crew.threads

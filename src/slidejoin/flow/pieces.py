@@ -6,12 +6,22 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from slidejoin.flow.slices import Pace, slices, worth_slicing
 from slidejoin.window.arrivals import Arrivals
 
 
-def pieces(arrivals: Sequence[Arrivals], size: int, *, together: bool) -> Iterator[list[Arrivals]]:
-    """Groups of rows that are joined at a time. ``together``: the sides arrive interleaved by rank."""
-    return _interleaved(arrivals, size) if together else _in_turn(arrivals, size)
+def pieces(
+    arrivals: Sequence[Arrivals], size: int, *, together: bool, pace: Pace | None
+) -> Iterator[list[Arrivals]]:
+    """Groups of rows that are joined at a time. ``together``: the sides arrive interleaved by rank.
+
+    Over time windows there is a ``pace`` for rows that span many; they may arrive in another order than they came in.
+    """
+    if together:
+        return _interleaved(arrivals, size)
+    if pace is None or not worth_slicing(arrivals, size, pace):
+        return _in_turn(arrivals, size)
+    return _in_turn(arrivals, pace.rows or size) if pace.ordered else slices(arrivals, size, pace)
 
 
 def _in_turn(arrivals: Sequence[Arrivals], size: int) -> Iterator[list[Arrivals]]:

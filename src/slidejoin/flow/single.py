@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from slidejoin.flow.pieces import pieces
 from slidejoin.flow.protocol import Leave, let_leave
+from slidejoin.flow.slices import Pace
 from slidejoin.pools import SHARE
 from slidejoin.window.arrivals import Arrivals
 from slidejoin.worker import Step, Worker
@@ -24,6 +25,7 @@ class Single:
     def __init__(self, worker: Worker, piece_rows: int) -> None:
         self.worker = worker
         self.piece_rows = piece_rows
+        self.pace = Pace(ordered=worker.order != "none")
 
     def foresee(self, side: int, batch: pa.RecordBatch) -> None:
         """Others can sort what comes in one piece."""
@@ -35,11 +37,13 @@ class Single:
         """Send a push to the worker, piece by piece."""
         if sum(one.rows for one in arrivals) >= 2 * SHARE:
             self.worker.crew.wake()
-        for group in pieces(arrivals, self.piece_rows, together=together):
+        pace = self.pace if leave is None else None
+        for group in pieces(arrivals, self.piece_rows, together=together, pace=pace):
             admitted = [piece for piece in map(self.worker.admit, group) if piece.rows]
             if admitted:
                 self.send(admitted, step)
             let_leave(self.worker, group, leave, step)
+            self.pace.learn(self.worker.in_vain(), self.piece_rows)
 
     def send(self, group: Sequence[Arrivals], step: Step) -> None:
         """Give the worker rows that arrive together; a flow that keeps only some of them begins here."""

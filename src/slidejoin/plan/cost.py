@@ -91,7 +91,8 @@ class Figures(NamedTuple):
     def rounded(self) -> Figures:
         """The same for most plans: no choice hangs on the third digit."""
         matches, probes = (float(f"{figure:.2g}") for figure in (self.matches, self.probes))
-        return self._replace(matches=matches, drift=round(self.drift, 1), probes=probes)
+        window, batch = (int(float(f"{figure:.2g}")) for figure in (self.window, self.batch))
+        return Figures(window, batch, matches, round(self.drift, 1), probes)
 
     def __str__(self) -> str:
         keys = f"{self.drift:.0%} of the keys drift" if self.drift > DRIFTING else "keys steady"

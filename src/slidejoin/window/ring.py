@@ -68,6 +68,7 @@ class Ring:
         self.time_column = time_column
         self.marked = marked
         self.subwindows: list[Subwindow] = []
+        self.rows = 0  # that are in the window; counted, as it is asked whenever a subwindow is completed
         self.bound: int | None = None
         self._frontier: int | None = None  # the greatest position so far
         self._made = 0
@@ -88,6 +89,7 @@ class Ring:
             newest.start = newest.high if start is None else start
         else:
             first = newest.append(arrivals)
+        self.rows += arrivals.rows
         self._frontier = newest.high if self._frontier is None else max(self._frontier, newest.high)
         return newest, first
 
@@ -128,7 +130,9 @@ class Ring:
                 subwindow.dead_below = bound
                 kept.append(subwindow)
                 continue
+            dead = subwindow.dead
             gone = subwindow.expire(bound)
+            self.rows -= subwindow.dead - dead
             if len(gone):
                 lost.append((subwindow, gone))
             half_gone = subwindow.complete and 0 < subwindow.live <= subwindow.dead
@@ -150,7 +154,7 @@ class Ring:
         """Let every row go."""
         for subwindow in self.subwindows:
             yield subwindow, subwindow.alive()
-        self.subwindows = []
+        self.subwindows, self.rows = [], 0
 
     def memento(self, *, growing: bool) -> Memento:
         """What ``restore`` needs to undo everything done from here on, match marks apart. O(subwindows).
@@ -170,20 +174,20 @@ class Ring:
         newest = memento.newest
         if newest is not None and (self.subwindows[-1].complete or self.subwindows[-1].rows > newest.rows):
             self.subwindows[-1] = newest
+        self.rows = self._counted()
         self.bound, self._frontier = memento.bound, memento.frontier
 
     def rescaled(self, factor: int, extent: Extent) -> Ring:
         """The same rows with positions on a finer scale; this ring stays as it is."""
         twin = Ring(self.schema, marked=self.marked, extent=extent, time_column=None)
         twin.subwindows = [subwindow.rescaled(factor) for subwindow in self.subwindows]
+        twin.rows = self.rows
         twin.bound = None if self.bound is None else self.bound * factor
         twin._frontier = None if self._frontier is None else self._frontier * factor
         twin._made = self._made
         return twin
 
-    @property
-    def rows(self) -> int:
-        """Rows that are in the window."""
+    def _counted(self) -> int:
         return sum(subwindow.live for subwindow in self.subwindows)
 
     @property
@@ -194,4 +198,5 @@ class Ring:
         for subwindow in self.subwindows:
             subwindow.check()
             assert subwindow.live > 0, "a subwindow without live rows is dropped"
+        assert self.rows == self._counted(), "rows in the window are counted"
         assert all(subwindow.complete for subwindow in self.subwindows[:-1]), "only the newest takes rows"
