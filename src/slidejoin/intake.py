@@ -72,7 +72,7 @@ def gatherable(schema: pa.Schema, side: int) -> None:
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(
                 f"the {SIDES[side]} column {field.name!r} is {field.type}, of which Arrow cannot gather rows; "
-                "expected a type that it can; decode or cast the column before pushing"
+                "expected a type that it can; decode or cast the column before the join"
             ) from error
 
 

@@ -127,7 +127,7 @@ class Worker:
         self.seen = (Seen(), Seen())
         self._foreseen: Foreseen | None = None
         self._outside: list[int] = []  # candidates out of the window, as threads have found them
-        self._probed = False  # with all rows of a piece
+        self._probed = False
 
     # -- rows in ---------------------------------------------------------------------------------------
 
@@ -368,7 +368,8 @@ class Worker:
                     for piece in pieces
                     if piece
                 ]
-        self._probed = self._probed or any(group.near and group.rows is None for group in groups)
+        asked = sum(group.reach.rows for group in groups if group.near)
+        self._probed = self._probed or 2 * asked >= arrivals.rows
         return tasks
 
     @staticmethod
@@ -614,14 +615,15 @@ class Asking(NamedTuple):
 
 
 def within_reach(reach: Reach, subwindows: Sequence[Subwindow]) -> list[Near]:
-    """Shelves that have rows within it. Those of a long backlog are passed over unseen.
+    """Shelves that have rows within it.
 
-    No subwindow before another has rows later than the stream was when the other was begun.
+    There may be thousands of subwindows. None has rows later than where the stream was when a later one was begun.
     """
     first = bisect_left(subwindows, reach.low, key=lambda subwindow: subwindow.start)
     return [
         Near(subwindow, shelf)
         for subwindow in subwindows[max(0, first - 1) :]
+        if subwindow.low <= reach.high
         for shelf in subwindow.shelves
         if shelf.high >= reach.low and shelf.lowest <= reach.high
     ]

@@ -89,27 +89,26 @@ def test_kinds_of_join(how: str) -> None:
     assert results[0] == results[1]
 
 
-def test_little_is_looked_at_in_vain(watched: list[int]) -> None:
-    left, right = feed(1, rows=40_000), feed(2, rows=40_000)
-    looked = {}
-    for order in ("arrival", "none"):  # in the first order nothing is known before the first push ends
-        join = sj.Join(LOOSE, window=sj.Time(LENGTH, on="ts"), lateness=40_000, order=order, threads=1)
-        watched.clear()
-        matches = join.push(left=left, right=right).num_rows
-        looked[order] = sum(watched) / matches
-    assert looked["none"] < looked["arrival"] / 15
+@pytest.mark.parametrize("order", ["none", "strict"])
+@pytest.mark.parametrize("together", [True, False])
+def test_little_is_looked_at_in_vain(watched: list[int], order: str, together: bool) -> None:
+    """Half of all pairs have keys that match, and only one in a thousand of these is within a window."""
+    rows = 40_000
+    left, right = feed(1, rows=rows), feed(2, rows=rows)
+    join = sj.Join(LOOSE, window=sj.Time(LENGTH, on="ts"), lateness=rows, order=order, threads=1)
+    if together:
+        join.push(left=left, right=right)
+    else:
+        join.push(left=left)
+        join.push(right=right)
+    assert sum(watched) < rows * rows // 2 // 15
 
 
-def test_the_pace_of_one_side_is_learnt(watched: list[int]) -> None:
-    join = sj.Join(LOOSE, window=sj.Time(LENGTH, on="ts"), threads=1, lateness=0)
-    looked = []
-    for number in range(6):
-        batch = feed(number, rows=20_000)
-        batch["ts"] = batch["ts"] + 20_000 * (number // 2)
-        watched.clear()
-        join.push(**{("left", "right")[number % 2]: batch})
-        looked.append(sum(watched))
-    assert looked[5] < looked[1] / 8
+def test_in_the_order_of_arrival_nothing_is_cut_that_came_in_any_other(watched: list[int]) -> None:
+    left, right = (feed(number, rows=20_000, shuffled=True) for number in (1, 2))
+    join = sj.Join("l.k = r.k", window=sj.Time(LENGTH, on="ts"), lateness=20_000, order="arrival", threads=1)
+    join.push(left=left, right=right)
+    assert len(watched) == 1
 
 
 def test_a_tight_condition_is_not_cut(watched: list[int]) -> None:
@@ -159,8 +158,11 @@ def test_the_pace_follows_what_is_thrown_away() -> None:
     pace.learn(little, 1 << 14)
     pace.learn(Vain(0, False), 1 << 14)
     assert pace.rows == 1 << 10
-    for _ in range(9):
-        pace.learn(nothing, 1 << 14)
+    pace.learn(Vain(WORTH // 10, True), 1 << 14)
+    assert pace.rows == 1 << 11
+    pace.learn(nothing, 1 << 20)
+    assert pace.rows == 1 << 14
+    pace.learn(nothing, 1 << 14)
     assert pace.rows == 1 << 14
 
 
@@ -196,15 +198,16 @@ def test_slices_have_every_row_once_in_the_order_of_time(
 def test_what_is_worth_cutting() -> None:
     wide = [arrived(side, [0, 20, 40, 60], 3) for side in (0, 1)]
     close = [arrived(side, [0, 2, 4, 6], 3) for side in (0, 1)]
-    known, fresh = (Pace(ordered=False) for _ in range(2))
+    back_and_forth = [arrived(0, [0, 60, 0, 60, 0, 60], 3)]
+    fresh, known, in_order = Pace(ordered=False), Pace(ordered=False), Pace(ordered=True)
     known.rows = 2
-    in_order = Pace(ordered=True)
     assert worth_slicing(wide, 2, fresh)
+    assert worth_slicing(wide[:1], 2, fresh)
+    assert worth_slicing(wide, 3, known)
     assert not worth_slicing(close, 2, fresh), "it spans a window"
     assert not worth_slicing(wide, 8, fresh), "there are too few rows"
-    assert not worth_slicing(wide[:1], 2, fresh), "one side, and nothing is known"
-    assert not worth_slicing(wide, 2, in_order), "one side after the other, and nothing is known"
-    in_order.rows = 2
-    assert worth_slicing(wide, 3, in_order)
-    assert worth_slicing(wide[:1], 3, known)
     assert not worth_slicing(wide, 2, known), "nothing was thrown away in the longest pieces"
+    assert worth_slicing(wide, 2, in_order)
+    assert worth_slicing(back_and_forth, 2, fresh)
+    assert not worth_slicing(back_and_forth, 2, in_order), "slices of rows as they came would overlap"
+    assert not worth_slicing([arrived(0, [], 3)], 2, fresh)

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
 
@@ -95,8 +96,15 @@ def test_bad_use(
     spark: SparkSession, folder: Path, arguments: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     given = {"on": CONDITIONS["band"][0], "window": TIME} | arguments
-    with pytest.raises(error, match=said):
-        join(*sides_of(spark, folder), **given)
+    for call in (join, explain):
+        with pytest.raises(error, match=said):
+            call(*sides_of(spark, folder), **given)
+
+
+def test_whole_numbers_of_numpy(spark: SparkSession, folder: Path) -> None:
+    sizes = {"partitions": np.int64(2), "spread": np.int32(2), "cache_bytes": np.int64(1 << 20)}
+    text = explain(*sides_of(spark, folder), on="l.k = r.k", window=TIME, **sizes)
+    assert "workers       2, of 3 shuffle partitions" in text
 
 
 def test_streaming_with_batch(spark: SparkSession, folder: Path) -> None:

@@ -19,9 +19,9 @@ def pieces(
     """
     if together:
         return _interleaved(arrivals, size)
-    if pace is None or not worth_slicing(arrivals, size, pace):
-        return _in_turn(arrivals, size)
-    return _in_turn(arrivals, pace.rows or size) if pace.ordered else slices(arrivals, size, pace)
+    if pace is not None and worth_slicing(arrivals, size, pace):
+        return slices(arrivals, size, pace)
+    return _in_turn(arrivals, size)
 
 
 def _in_turn(arrivals: Sequence[Arrivals], size: int) -> Iterator[list[Arrivals]]:

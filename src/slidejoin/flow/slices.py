@@ -3,11 +3,13 @@
 Design      rows are found by their keys and looked at for their time afterwards. That is cheap while a piece of a push
             spans less than a window; where it spans hundreds, as when a day is read again, nearly all that is found of
             a loose condition is thrown away. Over time windows the order of arrival changes no result, so such a push is
-            put in the order of time, both sides side by side, and cut into slices: a slice of one side meets the
-            slices of the other that came just before it. Where results are to come in the order of arrival, it is cut
-            as it came.
+            put in the order of time and cut into slices, which become subwindows as short: a slice meets those of its
+            time alone. Where results are to come in the order of arrival, it is cut as it came, if that is about the
+            order of time.
 Pace        a piece has a price however few its rows, so slices get shorter while what is thrown away costs more than
-            that, and longer while it costs much less. What is learnt holds for the next push too.
+            that, and longer while it costs much less, until nothing is cut. The first are short, as nothing is known
+            before the other side has come, and rows that are stored in long pieces stay so. What is learnt holds for the
+            next push too.
 """
 
 from __future__ import annotations
@@ -22,12 +24,14 @@ from slidejoin.window.ring import SMALLEST
 from slidejoin.worker import Vain
 
 MANY = 2  # times what one row reaches: a push that spans less is joined as it came
+OVERLAP = 2  # times the span of a push that its pieces span together, at most, if it came about in the order of time
 WORTH = 1 << 17  # candidates that are thrown away in the time that a piece costs whatever it holds
-SLACK = 8  # slices of twice the rows throw away four times as much: they get longer if that is still well below it
+SLACK = 8  # times less than that, and slices get longer
+LONGER = 8  # times, at most, from one slice to the next
 
 
 class Pace:
-    """How many rows a slice has; None while nothing was thrown away and no push has been cut.
+    """How many rows a slice has; None while nothing was thrown away and nothing has been cut.
 
     ``ordered``: results are wanted in the order of arrival.
     """
@@ -37,12 +41,16 @@ class Pace:
         self.rows: int | None = None
 
     def learn(self, vain: Vain, longest: int) -> None:
-        """What the last piece has looked at in vain; one that met nobody says nothing."""
+        """What the last piece has looked at in vain, which grows with the square of its rows.
+
+        One that met nobody says nothing.
+        """
         if vain.candidates > WORTH:
             shorter = max(2, isqrt(vain.candidates // WORTH))
             self.rows = max(shortest(longest), (self.rows or longest) // shorter)
-        elif self.rows is not None and vain.probed and vain.candidates * SLACK < WORTH:
-            self.rows = min(longest, self.rows * 2)
+        elif self.rows is not None and vain.probed and SLACK * vain.candidates < WORTH:
+            longer = min(LONGER, isqrt(WORTH // (2 * vain.candidates + 1)))
+            self.rows = min(longest, self.rows * longer)
 
 
 def shortest(longest: int) -> int:
@@ -51,41 +59,34 @@ def shortest(longest: int) -> int:
 
 
 def worth_slicing(arrivals: Sequence[Arrivals], longest: int, pace: Pace) -> bool:
-    """Whether a push spans many windows, and what is known of it does not speak against cutting it.
-
-    Where the sides cannot take turns, the first of them would be cut without anybody knowing what for.
-    """
+    """Whether a push spans many windows, and nothing that is known speaks against cutting it."""
     some = [one for one in arrivals if one.rows]
-    taking_turns = len(some) == 2 and not pace.ordered
-    promising = taking_turns if pace.rows is None else pace.rows < longest
-    if not promising or sum(one.rows for one in some) <= shortest(longest):
+    if (pace.rows or 0) >= longest or sum(one.rows for one in some) <= shortest(longest):
         return False
     earliest, latest = min(one.reach.low for one in some), max(one.reach.low_most for one in some)
-    return latest - earliest >= MANY * max(one.reach.high - one.reach.low_most + 1 for one in some)
+    if latest - earliest < MANY * max(one.reach.high - one.reach.low_most + 1 for one in some):
+        return False
+    return not pace.ordered or all(about_in_time(one, pace.rows or shortest(longest)) for one in some)
+
+
+def about_in_time(arrivals: Arrivals, size: int) -> bool:
+    """Whether pieces of so many rows, as they came, hardly overlap in time."""
+    times, begins = arrivals.positions.array(arrivals.rows), np.arange(0, arrivals.rows, size)
+    least, most = (ends.reduceat(times, begins).tolist() for ends in (np.minimum, np.maximum))
+    spans = sum(high - low for low, high in zip(least, most, strict=True))
+    return bool(spans <= OVERLAP * (max(most) - min(least)))
 
 
 def slices(arrivals: Sequence[Arrivals], longest: int, pace: Pace) -> Iterator[list[Arrivals]]:
-    """Rows of one side at a time, in the order of time."""
+    """Rows of one side after the other, in the order of time or as they came."""
     if pace.rows is None:
         pace.rows = shortest(longest)
-    sides = [in_time(one) for one in arrivals if one.rows]
-    times = [one.positions.array(one.rows) for one in sides]
-    begins = [0] * len(sides)
-    while True:
-        left = [
-            int(time[min(begin + pace.rows, len(time)) - 1])
-            for begin, time in zip(begins, times, strict=True)
-            if begin < len(time)
-        ]
-        if not left:
-            return
-        until = min(left)
-        for side, (one, time) in enumerate(zip(sides, times, strict=True)):
-            begin = begins[side]
-            end = min(int(np.searchsorted(time, until, side="right")), begin + longest)
-            if end > begin:
-                begins[side] = end
-                yield [one.slice(begin, end - begin)]
+    for one in arrivals:
+        rows, at = one if pace.ordered else in_time(one), 0
+        while at < rows.rows:
+            piece = rows.slice(at, pace.rows)
+            yield [piece]
+            at += piece.rows
 
 
 def in_time(arrivals: Arrivals) -> Arrivals:

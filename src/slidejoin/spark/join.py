@@ -139,6 +139,7 @@ def explain(
 ) -> str:
     """What ``join`` with the same arguments would do: the condition taken apart, routing and why, state."""
     _frames(left, right)
+    _named(name)
     query = planned(
         left,
         right,
@@ -251,18 +252,19 @@ def _named(name: Any) -> None:
 def _workers(asked: Any, tasks: int) -> int:
     if asked is None:
         return min(tasks, MOST_WORKERS)
-    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= tasks:
+    if not _whole(asked) or not 1 <= asked <= tasks:
         raise StateError(
             f"partitions={asked!r}; expected a whole number from 1 to {tasks}, the session's {PARTITIONS}, so that "
             f"each worker has a task of its own; lower partitions, or set {PARTITIONS}"
         )
-    return asked
+    return int(asked)
 
 
 def _spread(asked: Any, workers: int) -> int:
-    whole = isinstance(asked, Integral) and not isinstance(asked, bool)
-    if not whole or not 1 <= asked <= workers:
-        hint = "lower spread, or raise partitions" if whole and asked > workers else "leave it out for 1"
+    if not _whole(asked) or not 1 <= asked <= workers:
+        hint = (
+            "lower spread, or raise partitions" if _whole(asked) and asked > workers else "leave it out for 1"
+        )
         raise StateError(
             f"spread={asked!r}; expected a whole number from 1 to {workers}, the workers of the join, as that many "
             f"share a key or a cell; {hint}"
@@ -274,8 +276,12 @@ def _budget(asked: Any) -> int:
     if asked is None:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
         return min(LARGEST_BUDGET, memory // 4) if memory else LARGEST_BUDGET
-    if isinstance(asked, bool) or not isinstance(asked, int) or asked < 0:
+    if not _whole(asked) or asked < 0:
         raise StateError(
             f"cache_bytes={asked!r}; expected a number of bytes, 0 for no cache; leave it out for a quarter of memory"
         )
-    return asked
+    return int(asked)
+
+
+def _whole(asked: Any) -> bool:
+    return isinstance(asked, Integral) and not isinstance(asked, bool)

@@ -34,7 +34,7 @@ def merge_order(columns: Sequence[pa.Array]) -> Order:
     except pa.ArrowException as error:
         raise SchemaError(
             f"the columns to order by are {left} and {right}, which cannot be put in one order ({error}); "
-            "expected comparable types; cast one before pushing"
+            "expected comparable types; cast one before the join"
         ) from error
     merged: Order = order.to_numpy().astype(np.int64)
     return merged

@@ -58,7 +58,7 @@ class TimeColumn:
             return TimeColumn(name, kind, None, False)
         raise SchemaError(
             f"the {SIDES[side]} event-time column {name!r} is {kind}; expected a timestamp, date or integer; "
-            "cast it before pushing"
+            "cast it before the join"
         )
 
 
@@ -87,12 +87,12 @@ class Timeline:
         if any((column.tick is not None) != physical for column in known):
             raise SchemaError(
                 f"the event-time columns are {known[0].type} and {known[1].type}; expected both integers or both "
-                "instants; cast one before pushing"
+                "instants; cast one before the join"
             )
         if len({column.zoned for column in known}) > 1:
             raise SchemaError(
                 f"the event-time columns are {known[0].type} and {known[1].type}; expected both with a time zone "
-                "or both without; cast one before pushing"
+                "or both without; cast one before the join"
             )
         for span in _spans(windows, lateness):
             if span.ticks and span.physical != physical:
